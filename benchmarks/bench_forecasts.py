@@ -52,7 +52,7 @@ def told_of(
         past = Past(
             kind=subjects.kind[earlier], cell=subjects.cell[earlier], situation=subjects.situation[earlier],
             clues=subjects.clues[earlier], made_s=made_s[earlier], waited_s=so_far, is_known=is_known[earlier] & ended,
-            told_s=told_s[earlier],
+            quantiles_s=told_s[earlier],
         )  # fmt: skip
         questions = columns_of([noted[row].asked for row in current.tolist()])
         forecasts = make_forecasts(questions, past, float(now), settings)
@@ -61,7 +61,7 @@ def told_of(
     return JudgedForecasts(
         kind=subjects.kind[judged_rows],
         subject=texts(f"{seed} {noted[row].asked.subject}" for row in judged_rows.tolist()),
-        told_s=told_s[judged_rows],
+        quantiles_s=told_s[judged_rows],
         usual_s=usual_s[judged_rows],
         waited_s=waited_s[judged_rows],
         is_known=is_known[judged_rows],

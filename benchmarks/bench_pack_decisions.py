@@ -132,7 +132,7 @@ def measure(database: Database, rows: int, names: int, batch: int) -> dict[str, 
     watch.over = True
     watch.join()
     with database.begin() as connection:
-        unpacked = decision_packing.kept(connection)
+        unpacked = decision_packing.has_unpacked(connection)
         packed_count = int(
             connection.scalar(sa.text("SELECT count(*) FROM broker.decisions WHERE snapshot = 'old'")) or 0
         )

@@ -41,11 +41,11 @@ def refresh(database: Database, name: str, hours: int) -> dict[str, Any]:
         if version is None:
             raise SystemExit("no resources")
         read_s = perf_counter() - start_s
-        mapping = new_mapping(connection, version.said.resources)
+        mapping = new_mapping(connection, version.content.resources)
     evaluated_s = perf_counter() - start_s
     with database.begin() as connection:
         now = NOW + timedelta(hours=hours)
-        counts = write_mapping(connection, mapping, version.said.resources, version.id, now)
+        counts = write_mapping(connection, mapping, version.content.resources, version.id, now)
     total_s = perf_counter() - start_s
     pairs = int(mapping.counts.sum())
     seconds = {"read_s": read_s, "evaluate_s": evaluated_s - read_s, "write_s": total_s - evaluated_s}

@@ -47,17 +47,17 @@ def measure(tasks: int, queues: int) -> dict[str, Any]:
         start_s = process_time()
         (measurement,) = measure_case(case, rules, yardstick)
         seconds.append(process_time() - start_s)
-    if not isinstance(measurement.found, Measured):
-        raise RuntimeError(f"nothing was measured: {measurement.found}")
+    if not isinstance(measurement.result, Measured):
+        raise RuntimeError(f"nothing was measured: {measurement.result}")
     return {
         "chunks": tasks,
         "pseudo_queues": queues,
         "cpu_s": min(seconds),
         "cpu_first_s": seconds[0],
-        "regret_hs06h": measurement.found.regret_hs06h,
-        "best_hs06h": measurement.found.best.total,
-        "rules": len(measurement.found.rules),
-        "rules_bound": sum(line.is_bound for line in measurement.found.rules),
+        "regret_hs06h": measurement.result.regret_hs06h,
+        "best_hs06h": measurement.result.best.total,
+        "rules": len(measurement.result.rules),
+        "rules_bound": sum(line.is_bound for line in measurement.result.rules),
     }
 
 

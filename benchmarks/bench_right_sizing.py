@@ -70,7 +70,7 @@ def figures(make: Make, seed: int, requests: Requests, warm_ups_h: Sequence[int]
     by_warm_up: dict[int, tuple[float, ...]] = {}
     for warm_up_h in warm_ups_h:
         hours_counted = [use for hour, use in tally.memory.items() if hour >= warm_up_h]
-        requested, used = sum(use.asked_gb_h for use in hours_counted), sum(use.used_gb_h for use in hours_counted)
+        requested, used = sum(use.requested_gb_h for use in hours_counted), sum(use.used_gb_h for use in hours_counted)
         killed = 1000.0 * sum(use.killed for use in hours_counted) / max(1, sum(use.ran for use in hours_counted))
         by_warm_up[warm_up_h] = (requested / used if used else np.nan, killed, delivered, float(tally.failed_jobs))
     return by_warm_up

@@ -23,8 +23,8 @@ import yaml
 
 from benchmarks.evidence_by_seed import with_recorded
 from broker.cli.context import duration
-from broker.simulation.answers.figures_of_merit import FIGURES, cell, told
-from broker.simulation.commands.kept_cases import KeptCases
+from broker.simulation.answers.figures_of_merit import FIGURES, cell, primary_verdict
+from broker.simulation.commands.kept_cases import CaseCheckpoints
 from broker.simulation.commands.running import run_cases
 from broker.simulation.commands.simulate import grid_of, size_of
 from broker.simulation.model.comparing import PRIMARY, Case, Comparison, ScenarioOf, compare
@@ -83,7 +83,7 @@ def table(name: str, comparisons: Sequence[Comparison], bound: str = "") -> str:
     for one in comparisons:
         shown = [_interval(one, figure) for figure in PRIMARY]
         row = [one.label, *shown, _verdicts(one, first), _part(one, best)]
-        row += [_interval(one, figure) + ("\\*" if figure in one.told else "") for figure in SECONDARY]
+        row += [_interval(one, figure) + ("\\*" if figure in one.significant else "") for figure in SECONDARY]
         lines.append(f"| {' | '.join(row)} |")
     return "\n".join(lines) + "\n"
 
@@ -100,7 +100,7 @@ def _verdicts(one: Comparison, first: Comparison) -> str:
     for figure in PRIMARY:
         found = one.differences[figure]
         text = cell(figure, found.mean, found.half_width).replace("+-", "±")
-        word = told(figure, found, first.means[figure].mean)
+        word = primary_verdict(figure, found, first.means[figure].mean)
         seeds = f", {one.seeds_needed.get(figure, 0)} seeds would" if word == "not told" else ""
         said.append(f"{text}: {word}{seeds}")
     return "; ".join(said)
@@ -136,9 +136,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for one in cells:
         print(f"{one['name']}:", file=sys.stderr, flush=True)
         folder = str(one["name"]).replace(" ", "-").replace(",", "")
-        kept = KeptCases(given.out / folder)
+        checkpoints = CaseCheckpoints(given.out / folder)
         cases = cases_of(asked, one)
-        run = partial(run_cases, processes=given.processes, dask=None, kept=kept)
+        run = partial(run_cases, processes=given.processes, dask=None, checkpoints=checkpoints)
         recorded = one.get("by_seed") and not given.reduced
         results = with_recorded(cases, RECORDED / f"{folder}.csv", run, given.anew) if recorded else run(cases)
         compared = compare(results)

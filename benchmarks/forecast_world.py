@@ -16,13 +16,13 @@ from broker.forecasts.model.subjects import (
     ONLINE,
     QUEUE,
     TASK,
-    Asked,
+    ForecastSubject,
     Line,
     Waiting,
     WaitingTask,
     apart,
-    asked_of,
     rollout_clues,
+    subjects_of,
     together,
     with_rollout,
 )
@@ -73,7 +73,7 @@ class Awaited:
         resolved_s: when the outcome was known; infinite while it is open.
     """
 
-    asked: Asked
+    asked: ForecastSubject
     made_s: float
     began_s: float
     waited_s: float = 0.0
@@ -119,8 +119,8 @@ class Watching:
                 self._open.append(awaited)
                 self.noted.append(awaited)
 
-    def _asked(self, now: float) -> list[Asked]:
-        questions = asked_of(self._waiting(now), _moment(now), WINDOW_S)
+    def _asked(self, now: float) -> list[ForecastSubject]:
+        questions = subjects_of(self._waiting(now), _moment(now), WINDOW_S)
         if self._rolling is None:
             return questions
         rollout = roll_out(ahead_of(self._loop, now), find_policy(POLICY), self._rolling, lambda: 0.0)

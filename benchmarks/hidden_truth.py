@@ -20,7 +20,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from broker.cli.output import print_table
-from broker.simulation.answers.week_checks import CheckAsked, check_week
+from broker.simulation.answers.week_checks import CheckRequest, check_week
 from broker.simulation.commands.checking import cell_rows, words
 from broker.simulation.model.calibration.estimate import Checked
 from broker.simulation.model.calibration.site_fit import fit_site
@@ -140,7 +140,7 @@ def compared(seed: int, policy: str, seeds: int, size: GridParameters = SIZE) ->
             store(connection, database, rows_of(run))
         with database.read_snapshot() as connection:
             fit = fit_site(site_history(connection, database.names, START, last))
-            return check_week(connection, database.names, fit, CheckAsked(last, end, policy, seeds))
+            return check_week(connection, database.names, fit, CheckRequest(last, end, policy, seeds))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -20,7 +20,7 @@ import numpy as np
 
 from benchmarks.hidden_truth import START, at, rows_of, store, truth
 from broker.cli.output import print_table
-from broker.simulation.answers.week_checks import CheckAsked, check_week
+from broker.simulation.answers.week_checks import CheckRequest, check_week
 from broker.simulation.model.calibration.site_fit import SiteFit, fit_site
 from broker.simulation.model.calibration.week_check import Forecast
 from broker.simulation.model.generated_grid import GridParameters
@@ -87,7 +87,7 @@ def both_ways(seed: int, policy: str, seeds: int, size: GridParameters = SIZE) -
             if fit.lost_workers is None:
                 raise RuntimeError("the fit has no workers")
             fits: dict[str, SiteFit] = {"on": fit, "off": dataclasses.replace(fit, lost_workers=None)}
-            request = CheckAsked(last, end, policy, seeds)
+            request = CheckRequest(last, end, policy, seeds)
             return {way: check_week(connection, database.names, site_fit, request)[0] for way, site_fit in fits.items()}
 
 

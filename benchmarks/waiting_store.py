@@ -57,7 +57,7 @@ def _publish(database: Database, sites: int) -> None:
         publish(connection, ResourceText("bench", "json", json.dumps(places)), NOW)
         version = current(connection)
         if version is not None:
-            resources = version.said.resources
+            resources = version.content.resources
             write_mapping(connection, new_mapping(connection, resources), resources, version.id, NOW)
         connection.execute(sa.text("ANALYZE broker.resource_queues"))
 

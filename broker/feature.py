@@ -75,16 +75,16 @@ def features() -> tuple[Feature, ...]:
     Raises:
         BrokerError: an entry point is not a feature, or two features provide an agent or a command of the same name.
     """
-    found: list[Feature] = []
+    feature_list: list[Feature] = []
     for point in entry_points(group=GROUP):
         feature = point.load()
         if not isinstance(feature, Feature):
             raise BrokerError(f"{point.value} is no Feature", f"entry point {point.name} of {GROUP}", "correct it")
-        found.append(feature)
-    found.sort(key=lambda feature: (feature.order, feature.name))
-    _refuse_twice("command", [(command.name, feature.name) for feature in found for command in feature.commands])
-    _refuse_twice("agent", [(agent, feature.name) for feature in found for agent in feature.agents])
-    return tuple(found)
+        feature_list.append(feature)
+    feature_list.sort(key=lambda feature: (feature.order, feature.name))
+    _refuse_twice("command", [(command.name, feature.name) for feature in feature_list for command in feature.commands])
+    _refuse_twice("agent", [(agent, feature.name) for feature in feature_list for agent in feature.agents])
+    return tuple(feature_list)
 
 
 def _refuse_twice(what: str, names: list[tuple[str, str]]) -> None:
@@ -98,8 +98,8 @@ def _refuse_twice(what: str, names: list[tuple[str, str]]) -> None:
 
 def commands() -> tuple[Command, ...]:
     """All commands, in the order in which they are listed."""
-    found = [command for feature in features() for command in feature.commands]
-    return tuple(sorted(found, key=lambda command: (command.place, command.name)))
+    command_list = [command for feature in features() for command in feature.commands]
+    return tuple(sorted(command_list, key=lambda command: (command.place, command.name)))
 
 
 def agent_classes() -> dict[str, str]:

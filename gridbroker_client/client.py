@@ -326,17 +326,17 @@ class BrokerClient(BrokerConnection):
         """End the pin of a field of a queue, as ``broker queue unset``."""
         return self.send("DELETE", f"queues/{queue}/pins/{field}")
 
-    def what_if(self, **asked: Any) -> Document:
+    def what_if(self, **options: Any) -> Document:
         """``broker what-if``: a run; see its number in :meth:`run_state`."""
-        return self.send("POST", "what-if", asked)
+        return self.send("POST", "what-if", options)
 
-    def sweep(self, ranges: Iterable[str], **asked: Any) -> Document:
+    def sweep(self, ranges: Iterable[str], **options: Any) -> Document:
         """``broker sweep``: a run."""
-        return self.send("POST", "sweep", {"ranges": list(ranges), **asked})
+        return self.send("POST", "sweep", {"ranges": list(ranges), **options})
 
-    def replay(self, **asked: Any) -> Document:
+    def replay(self, **options: Any) -> Document:
         """``broker replay``: a run."""
-        return self.send("POST", "replay", asked)
+        return self.send("POST", "replay", options)
 
     def run_state(self, run: int) -> Document:
         """Return the progress of a run, and its result once it has ended."""

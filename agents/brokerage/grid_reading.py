@@ -19,15 +19,15 @@ from broker.errors import Refused
 from broker.gdpconfig.publish import Published
 from broker.snapshot import raw
 from broker.snapshot.build import build_snapshot
-from broker.snapshot.draft import KeptBuilds
+from broker.snapshot.draft import BuildCache
 from broker.snapshot.raw import RawSource, SourceState
 from broker.snapshot.snapshot import Snapshot, snapshot_id
 from broker.snapshot.source import JobStatistics, Source, SourceLimit, assess
 from broker.snapshot.source_list import grid_sources, limits_of, outside_sources
 from broker.store.connection.tables import TableCatalogue
 from broker.store.snapshots import stored_snapshots as snapshots
-from broker.store.snapshots.source_reads import KeptPart, KeptReadings, SourceReader, read_sources
-from broker.store.snapshots.stored_snapshots import KeptSnapshot
+from broker.store.snapshots.source_reads import CachedPart, ReadingCache, SourceReader, read_sources
+from broker.store.snapshots.stored_snapshots import EncodedSnapshot
 from broker.tuning.statements.gdpconfig_rows import TuningStore
 from broker.yaml_text import read_yaml
 
@@ -38,7 +38,7 @@ REMEMBERED_FOR = timedelta(days=1)
 
 #: Readings and builds of the agents of this process, for any database: they are looked up by content. Agents that run
 #: one after another reuse what did not change.
-_KEPT, _BUILDS = KeptReadings(), KeptBuilds()
+_READINGS, _BUILDS = ReadingCache(), BuildCache()
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class GridReader:
         copied = copied_at(connection)
         # a mirror keeps no jobs, only PanDA's statistics of them
         statistics = self._job_statistics if copied is None else "panda"
-        reader = SourceReader(connection, catalogue, now, statistics, _KEPT, copied)
+        reader = SourceReader(connection, catalogue, now, statistics, _READINGS, copied)
         sources, failures = read_sources(reader, self._sources, tick)
         used: dict[str, RawSource] = {}
         states: list[SourceState] = []
@@ -149,17 +149,17 @@ class GridReader:
         tick()
         return GridReading(build_snapshot(identifier, now, used, tuple(states), digests, _BUILDS), parts)
 
-    def take_over(self, kept: KeptSnapshot) -> GridReading | None:
+    def take_over(self, stored: EncodedSnapshot) -> GridReading | None:
         """A stored snapshot as a reading; None if another version stored it, or it lacks sources of this reader.
 
         Raises:
             SnapshotCorruptError: it is not as it was stored.
         """
-        if kept.engine != __version__ or not {source.name for source in self._sources} <= set(kept.parts):
+        if stored.engine != __version__ or not {source.name for source in self._sources} <= set(stored.parts):
             return None
-        digests = {name: digest for name, (digest, _) in kept.parts.items()}
-        snapshot = build_snapshot(kept.id, kept.taken_at, kept.sources(), kept.states(), digests, _BUILDS)
-        return GridReading(snapshot, kept.parts)
+        digests = {name: digest for name, (digest, _) in stored.parts.items()}
+        snapshot = build_snapshot(stored.id, stored.taken_at, stored.sources(), stored.states(), digests, _BUILDS)
+        return GridReading(snapshot, stored.parts)
 
     def _limit(self, name: str, copied: Mapping[str, datetime | None] | None) -> SourceLimit:
         """The limits of a source; a copy has a maximum age even where its rows carry no times."""
@@ -169,10 +169,10 @@ class GridReader:
 
     def _part(self, source: RawSource) -> tuple[str, bytes]:
         """The stored form of a source, encoded only if the source has changed."""
-        kept = _KEPT.parts.get(source.name)
-        if kept is None or not kept.is_of(source):
-            kept = _KEPT.parts[source.name] = KeptPart(source, raw.encode(source))
-        return kept.part
+        entry = _READINGS.parts.get(source.name)
+        if entry is None or not entry.is_of(source):
+            entry = _READINGS.parts[source.name] = CachedPart(source, raw.encode(source))
+        return entry.part
 
     def _recall(self, connection: sa.Connection, now: datetime) -> None:
         """After a start, recall the sources with a limit on how much they may shrink from the last stored snapshot."""

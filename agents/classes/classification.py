@@ -107,7 +107,7 @@ class ClassificationAgent(Agent[ClassificationOptions]):
             self.tidy(connection, context, evaluation)
         evaluation.counts["written"] = len(evaluation.metrics) + len(evaluation.tasks)
 
-    def tidy(self, connection: sa.Connection, context: CycleContext, found: Evaluation) -> None:
+    def tidy(self, connection: sa.Connection, context: CycleContext, evaluation: Evaluation) -> None:
         """Remove rows that are no longer needed, in the transaction that writes."""
 
 

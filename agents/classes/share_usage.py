@@ -34,9 +34,9 @@ class ShareUsageAgent(ClassificationAgent):
         values = share_values(read_share_rows(connection, catalogue), evaluation.dropped_rows)
         leaves = leaves_of((ShareNode(*value) for value in values), evaluation.dropped_rows)
         queues = queues_on_record(connection, catalogue, evaluation.dropped_rows)
-        counts, made_at = read_share_counts(connection, catalogue, self.process.job_statistics)
+        counts, computed_at = read_share_counts(connection, catalogue, self.process.job_statistics)
         if self.process.job_statistics == "panda":
-            self._refuse_old(made_at, context.now)
+            self._refuse_old(computed_at, context.now)
         shares = preferences(leaves, share_loads(counts, queues), evaluation.dropped_rows)
         evaluation.metrics = tuple(one.row() for one in shares)
         evaluation.output = [dict(row.document) for row in evaluation.metrics]
@@ -45,12 +45,16 @@ class ShareUsageAgent(ClassificationAgent):
             evaluation.notes.append("no share is on record (global_shares): nothing can be told of their usage")
         return evaluation
 
-    def _refuse_old(self, made_at: datetime | None, now: datetime) -> None:
+    def _refuse_old(self, computed_at: datetime | None, now: datetime) -> None:
         file = config_file("sources.yaml", self.process.folder)
         limit_s = limits_of(read_yaml(file.read_text(encoding="utf-8")))["jobs"].max_age_s
-        if made_at is not None and (limit_s is None or (now - made_at).total_seconds() <= limit_s):
+        if computed_at is not None and (limit_s is None or (now - computed_at).total_seconds() <= limit_s):
             return
-        fault = "there are none" if made_at is None else f"they are of {made_at:%Y-%m-%d %H:%M:%S}, limit {limit_s:g} s"
+        fault = (
+            "there are none"
+            if computed_at is None
+            else f"they are of {computed_at:%Y-%m-%d %H:%M:%S}, limit {limit_s:g} s"
+        )
         raise Refused(
             f"PanDA's statistics of jobs cannot be used: {fault}",
             "jobs_share_stats",

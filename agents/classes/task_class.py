@@ -83,9 +83,9 @@ class TaskClassAgent(ClassificationAgent):
         context.check()
         return users
 
-    def tidy(self, connection: sa.Connection, context: CycleContext, found: Evaluation) -> None:
+    def tidy(self, connection: sa.Connection, context: CycleContext, evaluation: Evaluation) -> None:
         """Remove evaluations of tasks that ended a while ago."""
-        found.counts["forgotten"] = class_rows.forget_ended_tasks(connection, context.database.names, context.now)
+        evaluation.counts["forgotten"] = class_rows.forget_ended_tasks(connection, context.database.names, context.now)
 
 
 def _report_user(user: UserEvaluation) -> dict[str, Any]:

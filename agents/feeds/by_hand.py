@@ -73,7 +73,7 @@ def _write_answers(
     requests = replica_requests.requests_of(connection, (answer.did for answer, _ in answers))
     changed: list[RowChange] = []
     for answer, replicas_digest in answers:
-        before = requests[answer.did].asked if answer.did in requests else None
+        before = requests[answer.did].record if answer.did in requests else None
         digest = answer.digest()
         is_new = before is None or before.digest != digest
         if is_new:

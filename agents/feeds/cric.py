@@ -136,7 +136,7 @@ class _Planner:
         }
         self._site_of: dict[str, str] = {}
         self._links: list[Key] = []
-        self._kept_queues: list[str] = []
+        self._retained_queues: list[str] = []
 
     def plan(self, connection: sa.Connection) -> Plan:
         """The tables whose documents are all present, at least one of them fetched in this cycle."""
@@ -166,12 +166,12 @@ class _Planner:
         if table == "ddm_endpoint":
             endpoints = endpoint_table(*(documents[name] for name in _NEEDED["ddm_endpoint"]))
             self._site_of = {key[0]: values[0] for key, values in endpoints.rows.items()} | {
-                name: self._site_of[name] for (name,) in endpoints.kept if name in self._site_of
+                name: self._site_of[name] for (name,) in endpoints.retained_keys if name in self._site_of
             }
             return Planned(endpoints)
         if table == "schedconfig_json":
             queues = queue_table(documents[QUEUES])
-            self._kept_queues = [key[0] for key in queues.kept]
+            self._retained_queues = [key[0] for key in queues.retained_keys]
             return _touched(queues, removes=False)
         if table == "panda_ddm_relation":
             return Planned(relation_table(documents[QUEUES], self._site_of))
@@ -192,7 +192,7 @@ class _Planner:
         """Queues and network values that have not been listed for too long."""
         before, forgets = self._context.now - FORGOTTEN_AFTER, []
         if QUEUES in self._attempted and QUEUES in self._documents:
-            forgets.append(Forget("schedconfig_json", "last_update", before, self._kept_queues))
+            forgets.append(Forget("schedconfig_json", "last_update", before, self._retained_queues))
         if CLOSENESS in self._attempted:
             forgets.append(Forget("network_matrix_kv", "ts", before))
         return forgets

@@ -58,13 +58,13 @@ class Forget:
         table: the table that holds them.
         column: its column with the time at which they were last mentioned.
         before: rows with an earlier time are removed (aware).
-        kept: first parts of the keys of rows that stay.
+        retained_keys: first parts of the keys of rows that stay.
     """
 
     table: str
     column: str
     before: datetime
-    kept: Sequence[str] = ()
+    retained_keys: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,9 @@ class _Import:
     def _forget(self, connection: sa.Connection, forget: Forget, limits: Limits) -> TableChanges | None:
         """Remove outdated rows, unless a wrong clock may be the cause; None when nothing is removed."""
         names, before = self._context.database.names, forget.before
-        due, there_are = table_writing.count_older(connection, names, forget.table, forget.column, before, forget.kept)
+        due, there_are = table_writing.count_older(
+            connection, names, forget.table, forget.column, before, forget.retained_keys
+        )
         hold_reason = held_back(due, there_are, limits.max_shrink, self._context.clock_faults)
         if hold_reason:
             fields = {"feed": self._feed, "table": forget.table, "due": due, "there_are": there_are, "why": hold_reason}
@@ -190,7 +192,9 @@ class _Import:
             self._held_back += (f"{due} of {there_are} rows of {forget.table} are too old and stay: {hold_reason}",)
         if hold_reason or not due or not self.writes:
             return None
-        removed = table_writing.remove_older(connection, names, forget.table, forget.column, before, forget.kept)
+        removed = table_writing.remove_older(
+            connection, names, forget.table, forget.column, before, forget.retained_keys
+        )
         return TableChanges(forget.table, tuple(RowChange((name,), "gone", {}) for name in removed), 0)
 
     def close(self, connection: sa.Connection, run: FeedRun, changes: Sequence[TableChanges]) -> None:

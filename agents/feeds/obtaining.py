@@ -31,7 +31,7 @@ from broker.fetching.documents import (
     trusted_by,
 )
 from broker.fetching.web import fetch, shown
-from broker.store.snapshots.feed_documents import KeptDocument, kept_documents
+from broker.store.snapshots.feed_documents import StoredDocument, stored_documents
 
 _MIB = 2**20
 USE_OF_BUDGET = 0.7
@@ -116,7 +116,7 @@ class Obtained:
     name: str
     source: str = ""
     document: Document | None = None
-    good: KeptDocument | None = None
+    good: StoredDocument | None = None
     refused: DocumentRefused | None = None
     unchanged: bool = False
     tries: int = 0
@@ -156,11 +156,13 @@ def obtain(
         allow_shrink: accept documents that are much smaller than the last good ones.
     """
     with context.database.read_snapshot() as connection:
-        kept = kept_documents(connection, feed)
+        stored = stored_documents(connection, feed)
     fetcher = _Fetcher(context, options, check, 1.0 if allow_shrink else options.max_shrink)
     with ThreadPoolExecutor(min(_CONCURRENT_FETCHES, max(1, len(wanted)))) as pool:
-        obtained = pool.map(lambda name: fetcher.obtain(name, wanted[name], kept.get(name)), wanted)
-    others = {name: Obtained(name, last.source, _last_good(last)) for name, last in kept.items() if name not in wanted}
+        obtained = pool.map(lambda name: fetcher.obtain(name, wanted[name], stored.get(name)), wanted)
+    others = {
+        name: Obtained(name, last.source, _last_good(last)) for name, last in stored.items() if name not in wanted
+    }
     return others | {document.name: document for document in obtained}
 
 
@@ -173,25 +175,25 @@ class _Fetcher:
         self._terms, self._check, self._max_shrink = options.terms(), check, max_shrink
         self._surroundings = surroundings_of(context, random.Random(context.seed).random())  # noqa: S311 - no secret
 
-    def obtain(self, name: str, address: str, kept: KeptDocument | None) -> Obtained:
+    def obtain(self, name: str, address: str, stored: StoredDocument | None) -> Obtained:
         source = shown(address)
         try:
-            fetched = self._fetch(address, source, kept)
-            if fetched.data is None and kept is not None and kept.body is not None:
-                return Obtained(name, source, _last_good(kept), kept, None, True, fetched.tries)
+            fetched = self._fetch(address, source, stored)
+            if fetched.data is None and stored is not None and stored.body is not None:
+                return Obtained(name, source, _last_good(stored), stored, None, True, fetched.tries)
             document = parse(fetched.data or b"", name, self._terms.max_bytes)
             records = self._check(document)
-            check_shrunk(name, records, None if kept is None else kept.records, self._max_shrink)
+            check_shrunk(name, records, None if stored is None else stored.records, self._max_shrink)
         except DocumentRefused as fault:
-            last = None if kept is None else _last_good(kept)
+            last = None if stored is None else _last_good(stored)
             return Obtained(name, source, last, refused=_of_document(name, fault))
-        good = KeptDocument(name, source, records, _of_address(address, fetched.validators), fetched.data)
-        unchanged = kept is not None and kept.body == fetched.data
+        good = StoredDocument(name, source, records, _of_address(address, fetched.validators), fetched.data)
+        unchanged = stored is not None and stored.body == fetched.data
         return Obtained(name, source, document, good, None, unchanged, fetched.tries)
 
-    def _fetch(self, address: str, source: str, kept: KeptDocument | None) -> Fetched:
-        same_source = kept is not None and kept.body is not None and kept.source == source
-        validators = _of_address(address, kept.validators) if kept is not None and same_source else Validators()
+    def _fetch(self, address: str, source: str, stored: StoredDocument | None) -> Fetched:
+        same_source = stored is not None and stored.body is not None and stored.source == source
+        validators = _of_address(address, stored.validators) if stored is not None and same_source else Validators()
         fetched = fetch(address, self._terms, self._surroundings, validators)
         if fetched.data is None and not same_source:
             raise NotFetched("status", "the server says that nothing has changed, but nothing is on record", source)
@@ -210,5 +212,5 @@ def _of_address(address: str, validators: Validators) -> Validators:
     return replace(validators, last_modified=None) if urlsplit(address).query else validators
 
 
-def _last_good(kept: KeptDocument) -> Document | None:
-    return None if kept.body is None else parse(kept.body, kept.name)
+def _last_good(stored: StoredDocument) -> Document | None:
+    return None if stored.body is None else parse(stored.body, stored.name)

@@ -80,7 +80,7 @@ class Pace:
         self._context, self._step_s = context, 1.0 / per_s
         self._next = context.monotonic()
         self._lock = threading.Lock()
-        self.asked = 0
+        self.request_count = 0
 
     def wait(self) -> None:
         """Wait for the next slot; a service that is ending does not wait."""
@@ -88,7 +88,7 @@ class Pace:
             now = self._context.monotonic()
             start = max(now, self._next)
             self._next = start + self._step_s
-            self.asked += 1
+            self.request_count += 1
         if start > now:
             self._context.ending.wait(start - now)
 

@@ -16,7 +16,7 @@ from agents.service.base import CycleContext, CycleReport
 from broker.domain.work import DroppedRow
 from broker.feeds.model.rows import reasons
 from broker.feeds.model.rucio import answers as schedule
-from broker.feeds.model.rucio.answers import FOUND, Answer, Asked, Did
+from broker.feeds.model.rucio.answers import FOUND, Answer, Did, RequestRecord
 from broker.feeds.model.rucio.client import Heard, Known, Questions, Rucio, RucioUnavailable, ask, digest_of
 from broker.feeds.statements import feed_runs, waiting_input
 from broker.feeds.statements.feed_runs import FeedRun
@@ -67,8 +67,8 @@ class ReplicaOptions(RucioOptions):
 class _Tally:
     """The results of a cycle so far."""
 
-    found: int = 0
-    not_found: int = 0
+    existing: int = 0
+    missing: int = 0
     changed: int = 0
     unchanged: int = 0
     no_answer: int = 0
@@ -78,7 +78,7 @@ class _Tally:
 
     @property
     def answers(self) -> int:
-        return self.found + self.not_found
+        return self.existing + self.missing
 
 
 class RucioReplicasAgent(RucioAgent[ReplicaOptions]):
@@ -133,14 +133,14 @@ class RucioReplicasAgent(RucioAgent[ReplicaOptions]):
             catalogue = TableCatalogue.read(connection, context.database.names)
             needed = replica_requests.needed_dids(connection, catalogue)
             requests = replica_requests.requests_of(connection, (item.did for item in needed))
-        records = {did: request.asked for did, request in requests.items()}
+        records = {did: request.record for did, request in requests.items()}
         due_dids = schedule.due(needed, records, context.now, self.options.datasets_of_a_cycle, self.options.pace)
         return {did: requests.get(did) for did in due_dids}
 
     def _close(self, context: CycleContext, tally: _Tally, pace: Pace, lasted_s: float) -> CycleReport:
         alarm = tally.alarm or ("" if tally.answers or not tally.no_answer else f"unreachable: {tally.last_failure}")
         dropped_rows = reasons(tally.dropped_rows)
-        numbers = {"added": 0, "changed": tally.changed, "gone": tally.not_found, "unchanged": tally.unchanged}
+        numbers = {"added": 0, "changed": tally.changed, "gone": tally.missing, "unchanged": tally.unchanged}
         document = {"document": DOCUMENT, "outcome": "refused" if alarm else "good", "detail": alarm}
         run = FeedRun(
             self.name,
@@ -160,11 +160,11 @@ class RucioReplicasAgent(RucioAgent[ReplicaOptions]):
             _log.error("ALARM: feed %s", self.name, extra={"fields": {"reason": alarm}})
             raise FeedAlarm(f"ALARM: feed {self.name}: {alarm}", "Rucio", "what was known stays; see the server")
         counts = {
-            "found": tally.found,
-            "not_found": tally.not_found,
+            "found": tally.existing,
+            "not_found": tally.missing,
             "changed": tally.changed,
             "no_answer": tally.no_answer,
-            "requests": pace.asked,
+            "requests": pace.request_count,
         }
         return CycleReport(
             counts, {"ask_s": lasted_s}, tuple(f"left out {n} x {code}" for code, n in dropped_rows.items())
@@ -215,24 +215,24 @@ class _Requester:
             return
         fault_points.reach("before_write")
         with context.writing() as connection:
-            unchanged: list[Asked] = []
+            unchanged: list[RequestRecord] = []
             for did, answer in batch:
                 before = due[did]
                 if isinstance(answer, RucioUnavailable):
                     tally.no_answer += 1
                     tally.last_failure = answer.what
-                    failed = schedule.after_failure(did, _asked(before), context.now, self._options.pace)
+                    failed = schedule.after_failure(did, _record_of(before), context.now, self._options.pace)
                     replica_requests.write_failure(connection, failed)
                 elif answer.answer is None and before is not None:
-                    tally.found += 1
+                    tally.existing += 1
                     tally.unchanged += 1
-                    digest = before.asked.digest or ""
-                    unchanged.append(schedule.after_answer(did, before.asked, digest, context.now, self._options.pace))
+                    digest = before.record.digest or ""
+                    unchanged.append(schedule.after_answer(did, before.record, digest, context.now, self._options.pace))
                 elif answer.answer is not None:
                     digest = answer.answer.digest()
-                    changed = before is None or before.asked.digest != digest
+                    changed = before is None or before.record.digest != digest
                     self._count(answer.answer, changed)
-                    record = schedule.after_answer(did, _asked(before), digest, context.now, self._options.pace)
+                    record = schedule.after_answer(did, _record_of(before), digest, context.now, self._options.pace)
                     replica_requests.write_answer(
                         connection, answer.answer, record, answer.replicas_digest, context.now, changed=changed
                     )
@@ -240,8 +240,8 @@ class _Requester:
             fault_points.reach("after_write_before_commit")
 
     def _count(self, answer: Answer, changed: bool) -> None:
-        self._tally.found += answer.outcome == FOUND
-        self._tally.not_found += answer.outcome != FOUND
+        self._tally.existing += answer.outcome == FOUND
+        self._tally.missing += answer.outcome != FOUND
         self._tally.changed += changed and answer.outcome == FOUND
         self._tally.unchanged += not changed
         self._tally.dropped_rows += answer.dropped_rows
@@ -267,5 +267,5 @@ def _known(request: Request | None) -> Known:
     return Known() if request is None else Known(request.replicas_digest, request.settled)
 
 
-def _asked(request: Request | None) -> Asked | None:
-    return None if request is None else request.asked
+def _record_of(request: Request | None) -> RequestRecord | None:
+    return None if request is None else request.record

@@ -20,7 +20,7 @@ from broker.feeds.statements.table_writing import accounts
 from broker.fetching.documents import Document, DocumentRefused, Validators
 from broker.snapshot.sources.quota import QUOTA_REFRESH
 from broker.store.connection.tables import TableCatalogue
-from broker.store.snapshots.feed_documents import KeptDocument
+from broker.store.snapshots.feed_documents import StoredDocument
 
 QUOTAS = "quotas"
 _NOTE = sa.text("""
@@ -93,7 +93,7 @@ class RucioQuotaAgent(RucioAgent[QuotaOptions]):
             kind: {account: answer[position] for account, answer in gathered.answers.items()}
             for position, kind in enumerate((LOCAL, GLOBAL))
         }
-        good = KeptDocument(QUOTAS, "rucio", len(usage[LOCAL]), Validators(), None)
+        good = StoredDocument(QUOTAS, "rucio", len(usage[LOCAL]), Validators(), None)
         return {QUOTAS: Obtained(QUOTAS, "rucio", Document(usage, QUOTAS, suspicious=True), good, gathered.refused)}
 
 
@@ -171,5 +171,5 @@ class RucioSpaceAgent(RucioAgent[SpaceOptions]):
 
         gathered = gather(context, self.name, endpoints, usage, self.options.requests_in_flight)
         usages = {endpoint: answer for endpoint, answer in gathered.answers.items() if answer}
-        good = KeptDocument(SPACE, "rucio", len(usages), Validators(), None)
+        good = StoredDocument(SPACE, "rucio", len(usages), Validators(), None)
         return {SPACE: Obtained(SPACE, "rucio", Document(usages, SPACE, suspicious=True), good, gathered.refused)}

@@ -26,7 +26,7 @@ from broker.feeds.model.sites_file.tables import (
 from broker.feeds.statements import table_writing
 from broker.fetching.documents import DocumentRefused, Validators
 from broker.fetching.web import read_file
-from broker.store.snapshots.feed_documents import KeptDocument, kept_documents
+from broker.store.snapshots.feed_documents import StoredDocument, stored_documents
 
 MAX_BYTES = 10 * 2**20
 _RETIRE = {"schedconfig_json": offline_queue, "ddm_endpoint": closed_endpoint, "site": inactive_site}
@@ -88,13 +88,13 @@ class SitesAgent(Agent[SitesOptions]):
             return Obtained(SITES, source, refused=fault), [], None
         declared = Declared.of(grid)
         body = json.dumps(declared.as_json()).encode()
-        good = KeptDocument(SITES, source, len(declared.sites), Validators(), body)
+        good = StoredDocument(SITES, source, len(declared.sites), Validators(), body)
         return Obtained(SITES, source, good=good), declared_tables(grid), declared
 
 
 def _before(connection: sa.Connection) -> Declared:
     """The names that the last good file declared."""
-    document = kept_documents(connection, SitesAgent.name).get(SITES)
+    document = stored_documents(connection, SitesAgent.name).get(SITES)
     return Declared() if document is None or document.body is None else Declared.from_json(json.loads(document.body))
 
 

@@ -16,15 +16,15 @@ from agents.service.base import Agent, AgentOptions, CycleContext, CycleReport
 from agents.service.configuration import profile_in_force
 from broker.forecasts.model.forecasting import Forecasts, Past, Settings, make_forecasts
 from broker.forecasts.model.resolving import judge
-from broker.forecasts.model.subjects import Asked, asked_of, columns_of, rollout_clues, with_rollout
+from broker.forecasts.model.subjects import ForecastSubject, columns_of, rollout_clues, subjects_of, with_rollout
 from broker.forecasts.statements.forecast_rows import (
     Before,
-    Made,
+    ForecastRow,
+    last_forecasts,
     note_judged,
     open_forecasts,
     read_past,
-    told_before,
-    write_made,
+    write_forecasts,
 )
 from broker.forecasts.statements.starts import seen_of, tracked_of
 from broker.forecasts.statements.waiting_work import read_waiting
@@ -125,18 +125,18 @@ class ForecastsAgent(Agent[ForecastsOptions]):
             waiting = read_waiting(connection, catalogue, context.now, window, self.options.most_tasks)
             since = context.now - timedelta(seconds=_HALF_LIVES * settings.half_life_s)
             past = read_past(connection, since, context.now)
-            before = told_before(connection)
-        subjects = asked_of(waiting, context.now, window.total_seconds())
-        if rolled.found is not None:
-            rollout = rolled.found
+            before = last_forecasts(connection)
+        subjects = subjects_of(waiting, context.now, window.total_seconds())
+        if rolled.rollout is not None:
+            rollout = rolled.rollout
             subjects = with_rollout(subjects, rollout_clues(rollout.lines, rollout.tasks, rollout.kinds))
-        forecasts = told_of(subjects, past, before, context.now, settings)
+        forecasts = forecast_rows(subjects, past, before, context.now, settings)
         context.check()
         if context.writes:
             with context.writing() as connection:
-                write_made(connection, forecasts)
+                write_forecasts(connection, forecasts)
                 fault_points.reach("after_write_before_commit")
-        known = sum(one.told_s is not None for one in forecasts)
+        known = sum(one.quantiles_s is not None for one in forecasts)
         return {"told": len(forecasts), "known": known, "past": len(past)}
 
 
@@ -150,25 +150,25 @@ def settings_of(tuning: Tuning) -> Settings:
     )
 
 
-def told_of(
-    asked: list[Asked],
+def forecast_rows(
+    subjects: list[ForecastSubject],
     past: Past,
     before: Mapping[tuple[str, str], Before],
     now: datetime,
     settings: Settings,
-) -> list[Made]:
+) -> list[ForecastRow]:
     """The forecasts of the subjects at ``now``. Pure."""
-    subjects = columns_of(asked)
-    forecasts = make_forecasts(subjects, past, now.timestamp(), settings)
+    columns = columns_of(subjects)
+    forecasts = make_forecasts(columns, past, now.timestamp(), settings)
     return [
-        _made(subject, row, forecasts, before.get((subject.kind, subject.subject)), now, settings)
-        for row, subject in enumerate(asked)
+        _forecast_row(subject, row, forecasts, before.get((subject.kind, subject.subject)), now, settings)
+        for row, subject in enumerate(subjects)
     ]
 
 
-def _made(
-    subject: Asked, row: int, forecasts: Forecasts, last: Before | None, now: datetime, settings: Settings
-) -> Made:
+def _forecast_row(
+    subject: ForecastSubject, row: int, forecasts: Forecasts, last: Before | None, now: datetime, settings: Settings
+) -> ForecastRow:
     since = now - SETTLES if last is None else last.status_since if last.status == subject.status else now
     n, quantiles = int(forecasts.n[row]), forecasts.quantiles_s[row]
     unknown = ""
@@ -176,10 +176,10 @@ def _made(
         unknown = f"the status of the queue changed to {subject.status} within the hour"
     elif np.isnan(quantiles[1]):
         unknown = f"{n} forecasts of its kind have come true, {settings.cases} are needed"
-    return Made(
-        asked=subject,
+    return ForecastRow(
+        subject=subject,
         made_at=now,
-        told_s=None if unknown else tuple(quantiles.tolist()),
+        quantiles_s=None if unknown else tuple(quantiles.tolist()),
         horizon_s=settings.horizon_s,
         n=n,
         usual_s=None if np.isnan(forecasts.usual_s[row]) else float(forecasts.usual_s[row]),

@@ -26,7 +26,7 @@ from broker.snapshot.sources.global_share_targets import SHARE_TARGETS, GlobalSh
 from broker.store.connection.tables import TableCatalogue
 from broker.store.snapshots.snapshot_overview import newest_id
 from broker.store.snapshots.source_reads import SourceReader, read_sources
-from broker.store.snapshots.stored_snapshots import KeptSnapshot, kept_snapshot
+from broker.store.snapshots.stored_snapshots import EncodedSnapshot, encoded_snapshot
 
 #: An older snapshot says nothing about the grid as it is now.
 OLDEST = timedelta(hours=1)
@@ -39,12 +39,12 @@ class Ahead:
     """The input of a roll-out, which is sent to the other process.
 
     Attributes:
-        kept: the newest stored snapshot; ``targets`` of the shares, which not every brokerage stores.
+        snapshot: the newest stored snapshot; ``targets`` of the shares, which not every brokerage stores.
         profile: in force; ``values`` are the keys that are set.
     """
 
     rows: WorkRows
-    kept: KeptSnapshot
+    snapshot: EncodedSnapshot
     targets: RawSource
     profile: Profile
     values: Mapping[str, Value]
@@ -55,7 +55,7 @@ class Ahead:
 class Outcome:
     """The result of a roll-out, or why there is none."""
 
-    found: RolledOut | None = None
+    rollout: RolledOut | None = None
     why_not: str = ""
     counts: Mapping[str, int] = field(default_factory=dict)
 
@@ -69,15 +69,15 @@ def read_ahead(
         if name is None:
             return "no snapshot is stored"
         try:
-            kept = kept_snapshot(connection, name)
+            snapshot = encoded_snapshot(connection, name)
         except BrokerError as error:
             return str(error)
-        if context.now - kept.taken_at > OLDEST:
-            return f"the newest snapshot is of {kept.taken_at:%Y-%m-%d %H:%M} UTC"
+        if context.now - snapshot.taken_at > OLDEST:
+            return f"the newest snapshot is of {snapshot.taken_at:%Y-%m-%d %H:%M} UTC"
         catalogue = TableCatalogue.read(connection, context.database.names)
         rows = work_rows(connection, catalogue, context.now, window)
         sources, _ = read_sources(SourceReader(connection, catalogue, context.now), (GlobalShareTargets(),))
-    return Ahead(rows, kept, sources[SHARE_TARGETS], profile, values, how)
+    return Ahead(rows, snapshot, sources[SHARE_TARGETS], profile, values, how)
 
 
 def rolled_out(ahead: Ahead, spent_s: Callable[[], float]) -> RolledOut:
@@ -87,8 +87,8 @@ def rolled_out(ahead: Ahead, spent_s: Callable[[], float]) -> RolledOut:
         BrokerError: the grid cannot be simulated, or not with this profile.
         SnapshotCorruptError: the snapshot is not as it was stored.
     """
-    sources = {**ahead.kept.sources(), SHARE_TARGETS: ahead.targets}
-    work = work_of_site(ahead.rows, ahead.kept.build(), sources)
+    sources = {**ahead.snapshot.sources(), SHARE_TARGETS: ahead.targets}
+    work = work_of_site(ahead.rows, ahead.snapshot.build(), sources)
     factory = partial(Brokered, values=ahead.values, profile=ahead.profile)
     return roll_out(work, factory, ahead.how, spent_s)
 

@@ -42,8 +42,8 @@ class SummaryOptions(AgentOptions):
 
 
 @dataclass
-class _Found:
-    """What a cycle finds, with its counts and notes."""
+class _SummaryState:
+    """The summary and its reports as a cycle reads them, and the counts and notes of the cycle."""
 
     relation: Relation
     reports: Reports
@@ -77,66 +77,68 @@ class SummaryAgent(Agent[SummaryOptions]):
         started = perf_counter()
         if not context.writes:
             with context.database.read_snapshot() as connection:
-                found = self._look(connection, context)
-                self._count(connection, context, found, standalone)
+                state = self._look(connection, context)
+                self._count(connection, context, state, standalone)
         else:
             with context.writing() as connection:
-                found = self._look(connection, context)
-                self._refresh(connection, context, found, standalone)
+                state = self._look(connection, context)
+                self._refresh(connection, context, state, standalone)
         if context.request.emit is not None:
-            context.request.emit({"summary": self.summary.table, "kind": found.relation.kind, **found.counts})
-        return CycleReport(found.counts, {"refresh_s": perf_counter() - started}, tuple(found.notes))
+            context.request.emit({"summary": self.summary.table, "kind": state.relation.kind, **state.counts})
+        return CycleReport(state.counts, {"refresh_s": perf_counter() - started}, tuple(state.notes))
 
-    def _look(self, connection: sa.Connection, context: CycleContext) -> _Found:
+    def _look(self, connection: sa.Connection, context: CycleContext) -> _SummaryState:
         names = context.database.names
         columns = read_columns(connection, names)
         reports = read_reports(connection, TableCatalogue(names, columns), self.summary)
         relation = relation_of(connection, names, self.summary.table)
-        found = _Found(relation, reports, tuple(columns.get(self.summary.table, ())))
+        state = _SummaryState(relation, reports, tuple(columns.get(self.summary.table, ())))
         age_s = reports.age_s(context.now)
         if age_s is not None:
-            found.counts["newest_report_age_s"] = round(age_s)
+            state.counts["newest_report_age_s"] = round(age_s)
             if age_s > self.options.remark_after_s:
-                found.notes.append(
+                state.notes.append(
                     f"the newest report in {self.summary.stamped} is {age_s:.0f} s old "
                     f"(remark_after_s {self.options.remark_after_s:g})"
                 )
         elif self.summary.stamped not in reports.absent:
-            found.notes.append(f"no row of {self.summary.stamped} says when it was last seen")
-        return found
+            state.notes.append(f"no row of {self.summary.stamped} says when it was last seen")
+        return state
 
-    def _count(self, connection: sa.Connection, context: CycleContext, found: _Found, standalone: bool) -> None:
-        if not self._writes_table(found, standalone):
+    def _count(self, connection: sa.Connection, context: CycleContext, state: _SummaryState, standalone: bool) -> None:
+        if not self._writes_table(state, standalone):
             return
         names = context.database.names
-        found.changed(count_differences(connection, names, self.summary, found.columns, context.now))
+        state.changed(count_differences(connection, names, self.summary, state.columns, context.now))
 
-    def _refresh(self, connection: sa.Connection, context: CycleContext, found: _Found, standalone: bool) -> None:
-        names, table, relation = context.database.names, self.summary.table, found.relation
-        if self._writes_table(found, standalone):
-            found.changed(write_differences(connection, names, self.summary, found.columns, context.now))
+    def _refresh(
+        self, connection: sa.Connection, context: CycleContext, state: _SummaryState, standalone: bool
+    ) -> None:
+        names, table, relation = context.database.names, self.summary.table, state.relation
+        if self._writes_table(state, standalone):
+            state.changed(write_differences(connection, names, self.summary, state.columns, context.now))
         elif relation.kind == "materialised view" and relation.refreshable and _can_be_refreshed(relation):
-            found.counts["rows"] = refresh_view(connection, names, table, first=not relation.populated)
+            state.counts["rows"] = refresh_view(connection, names, table, first=not relation.populated)
         else:
             if not (standalone and relation.kind == "table"):
-                self._leave(found)
+                self._leave(state)
                 forget_refresh(connection, self.summary)
             return
         note_refresh(connection, self.summary, context.now)
 
-    def _writes_table(self, found: _Found, standalone: bool) -> bool:
+    def _writes_table(self, state: _SummaryState, standalone: bool) -> bool:
         """Whether the summary is a table of ours and there are reports; without any it stays as it is."""
-        if not standalone or found.relation.kind != "table":
+        if not standalone or state.relation.kind != "table":
             return False
-        if found.reports.absent:
-            found.notes.append(
-                f"there are no rows in {', '.join(found.reports.absent)}: {self.summary.table} stays as it is"
+        if state.reports.absent:
+            state.notes.append(
+                f"there are no rows in {', '.join(state.reports.absent)}: {self.summary.table} stays as it is"
             )
-        return not found.reports.absent
+        return not state.reports.absent
 
-    def _leave(self, found: _Found) -> None:
+    def _leave(self, state: _SummaryState) -> None:
         """Note why the summary is left to PanDA, only once while the reason stays the same."""
-        relation = found.relation
+        relation = state.relation
         if relation.kind == "missing":
             why = "there is none in this database"
         elif relation.kind != "materialised view":
@@ -147,7 +149,7 @@ class SummaryAgent(Agent[SummaryOptions]):
             why = "it has no unique index, so that a refresh would stop its readers: PanDA refreshes it"
         if why != self._left_to_others:
             self._left_to_others = why
-            found.notes.append(f"{self.summary.table} is left as it is: {why}")
+            state.notes.append(f"{self.summary.table} is left as it is: {why}")
 
 
 def _can_be_refreshed(relation: Relation) -> bool:

@@ -57,7 +57,7 @@ def tell_subscribers(connection: sa.Connection, names: Names, terms: Subscriptio
         planned += incident_rows.plan(connection, messages, now)
         ids = [subscribed.id for subscribed in due]
         if code == "task_waits":
-            incident_rows.note_told_waits(connection, ids, now)
+            incident_rows.note_wait_message(connection, ids, now)
         else:
             incident_rows.end_subscriptions(connection, ids, sentence, now)
     return planned
@@ -167,7 +167,7 @@ class NotificationsAgent(Agent[NotificationsOptions]):
                 messages += [Planned(number, "opened", name, rule.name, earliest) for name in to]
         rules = {rule.name: rule for rule in settings.rules}
         for over in incident_rows.resolve(connection, now, timedelta(minutes=settings.settle_min)):
-            for channel, address, name in over.told:
+            for channel, address, name in over.recipients:
                 if name in rules and rules[name].resolved:
                     earliest = rules[name].not_before(now, over.severity)
                     messages.append(Planned(over.incident, "resolved", channel, name, earliest, address))

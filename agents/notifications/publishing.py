@@ -170,7 +170,7 @@ class _Stream:
         with self.context.database.read_snapshot() as connection:
             stored = stream_rows.decisions_between(connection, row.position, until, most)
             verdicts = [self.wanted.wants(decision.record) for decision in stored]
-            decisions = [as_made(decision) for decision, wanted in zip(stored, verdicts, strict=True) if wanted]
+            decisions = [without_repeats(decision) for decision, wanted in zip(stored, verdicts, strict=True) if wanted]
             texts = self.publisher.bodies()(connection, decisions) if decisions else []
         messages = [_message(decision, text) for decision, text in zip(decisions, texts, strict=True)]
         if messages and row.lost_untold:
@@ -204,7 +204,7 @@ class _Stream:
         return str(done.failure)
 
 
-def as_made(stored: StoredDecision) -> StoredDecision:
+def without_repeats(stored: StoredDecision) -> StoredDecision:
     """Return a decision as first made, without the cycles that saw it again: each attempt sends the same body."""
     return replace(stored, seen_again=0, last_seen_at=None, last_agent_run=None)
 

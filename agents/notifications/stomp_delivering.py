@@ -24,7 +24,7 @@ except ImportError:  # the extra is not installed
     stomp = None
 
 PERSISTENT, RECEIPT = "persistent", "receipt"
-LONGEST_SAID = 200
+LONGEST_ERROR = 200
 GOODBYE_S = 2.0
 
 
@@ -55,25 +55,25 @@ class Published:
     failure: BrokerError | None = None
 
 
-class _Heard:
+class _FrameListener:
     """What the other side has sent, in order; filled by the thread that reads."""
 
     def __init__(self) -> None:
-        self.said: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
+        self.events: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
 
     def on_connected(self, frame: Any) -> None:
-        self.said.put(("connected", ""))
+        self.events.put(("connected", ""))
 
     def on_receipt(self, frame: Any) -> None:
-        self.said.put(("receipt", str(frame.headers.get("receipt-id", ""))))
+        self.events.put(("receipt", str(frame.headers.get("receipt-id", ""))))
 
     def on_error(self, frame: Any) -> None:
         words = frame.headers.get("message") or frame.body or "no reason is given"
         text = words.decode("utf-8", "replace") if isinstance(words, bytes) else str(words)
-        self.said.put(("error", " ".join(text.split())[:LONGEST_SAID]))
+        self.events.put(("error", " ".join(text.split())[:LONGEST_ERROR]))
 
     def on_disconnected(self) -> None:
-        self.said.put(("disconnected", ""))
+        self.events.put(("disconnected", ""))
 
 
 def publish(
@@ -92,11 +92,11 @@ def publish(
     """
     if stomp is None:
         return Published(0, StompFailed("stomp.py is not installed", channel.where, 'pip install "gridbroker[stomp]"'))
-    heard, confirmed, with_receipt = _Heard(), 0, set[str]()
-    with _connection(channel, heard, left_s) as connection:
+    listener, confirmed, with_receipt = _FrameListener(), 0, set[str]()
+    with _connection(channel, listener, left_s) as connection:
         try:
             connection.connect(channel.username, password, with_connect_command=True)
-            _await(heard, channel, "connected", left_s)
+            _await(listener, channel, "connected", left_s)
             # if the connection is cut meanwhile, the receipts so far show how much arrived
             with contextlib.suppress(StompException):
                 for message in messages:
@@ -107,7 +107,7 @@ def publish(
                         headers=_headers(channel, message),
                     )
             while confirmed < len(messages):
-                with_receipt.add(_await(heard, channel, "receipt", left_s))
+                with_receipt.add(_await(listener, channel, "receipt", left_s))
                 while confirmed < len(messages) and messages[confirmed].number in with_receipt:
                     confirmed += 1
         except StompFailed as error:
@@ -117,7 +117,7 @@ def publish(
             return Published(confirmed, StompFailed(reason, channel.where, "see whether it runs, and its certificate"))
         with contextlib.suppress(StompException, queue.Empty):  # it has the messages: the rest is a courtesy
             connection.disconnect()
-            heard.said.get(timeout=GOODBYE_S)
+            listener.events.get(timeout=GOODBYE_S)
     return Published(confirmed)
 
 
@@ -126,7 +126,7 @@ def _headers(channel: StompChannel, message: Outgoing) -> dict[str, str]:
 
 
 @contextmanager
-def _connection(channel: StompChannel, heard: _Heard, left_s: Callable[[], float]) -> Iterator[Any]:
+def _connection(channel: StompChannel, listener: _FrameListener, left_s: Callable[[], float]) -> Iterator[Any]:
     """Open a connection without automatic retries that is cut off in time; its thread has ended when the block has."""
     at, threads = (channel.host, channel.at_port), list[threading.Thread]()
     beat_ms = int(channel.heart_beat_s * 1000)
@@ -147,7 +147,7 @@ def _connection(channel: StompChannel, heard: _Heard, left_s: Callable[[], float
 
     connection.transport.override_threading(begin)
     connection.transport.send = _telling_cuts(connection.transport.send)
-    connection.set_listener("heard", heard)
+    connection.set_listener("heard", listener)
     if channel.security == "tls":
         connection.set_ssl([at], ca_certs=None if channel.ca_file is None else str(channel.ca_file))
     # sending takes as long as the other side takes to read
@@ -183,7 +183,7 @@ def _cut(connection: Any) -> None:
             socket.socket.shutdown(open_one, socket.SHUT_RDWR)
 
 
-def _await(heard: _Heard, channel: StompChannel, kind: str, left_s: Callable[[], float]) -> str:
+def _await(listener: _FrameListener, channel: StompChannel, kind: str, left_s: Callable[[], float]) -> str:
     """Wait for a frame of this kind and return its number.
 
     Raises:
@@ -191,16 +191,16 @@ def _await(heard: _Heard, channel: StompChannel, kind: str, left_s: Callable[[],
     """
     while True:
         try:
-            heard_kind, words = heard.said.get(timeout=max(left_s(), 0.001))
+            frame_kind, words = listener.events.get(timeout=max(left_s(), 0.001))
         except queue.Empty:
             reason = f"no {kind} within {channel.time_limit_s:g} s"
             raise StompFailed(reason, channel.where, "see whether it runs") from None
-        if heard_kind == "error":
+        if frame_kind == "error":
             raise StompFailed(f"answered with an error: {words}", channel.where, "see its log, and the login")
-        if heard_kind == "disconnected":
+        if frame_kind == "disconnected":
             reason = f"the connection was cut before the {kind}"
             if left_s() <= 0:
                 reason = f"no {kind} within {channel.time_limit_s:g} s"
             raise StompFailed(reason, channel.where, "see its log")
-        if heard_kind == kind:
+        if frame_kind == kind:
             return words

@@ -111,9 +111,9 @@ class CompletionAgent(Agent[CompletionOptions]):
                 with context.writing() as connection:
                     ended = carry_out_batch(connection, command, by, skipped, self.options.jobs_of_a_batch)
                     fault_points.reach("after_write_before_commit")
-                counts.update(killed=ended.jobs, told=ended.told, skipped=len(ended.skipped))
+                counts.update(killed=ended.jobs, told=ended.stop_requests, skipped=len(ended.skipped))
                 skipped += ended.skipped
-                if ended.is_last or not (ended.jobs or ended.told):
+                if ended.is_last or not (ended.jobs or ended.stop_requests):
                     break
         return counts
 

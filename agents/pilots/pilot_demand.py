@@ -21,7 +21,7 @@ from broker.store.connection.tables import TableCatalogue
 from broker.store.schema import migrate
 
 OWN, PANDA = "own", "panda"
-Found = dict[str, tuple[Demand, ...]]
+DemandByQueue = dict[str, tuple[Demand, ...]]
 
 
 class PilotDemandOptions(AgentOptions):
@@ -65,18 +65,18 @@ class PilotDemandAgent(Agent[PilotDemandOptions]):
         with context.database.read_snapshot() as connection:
             read = self._read(connection, context, dropped)
             if self.algorithm == PANDA:
-                found, commands = _streamed(read)
+                by_queue, commands = _streamed(read)
             else:
-                found = self._counted(connection, context, read)
-                commands = _commands(found, read)
+                by_queue = self._counted(connection, context, read)
+                commands = _commands(by_queue, read)
         context.check()
-        self._emit(context, found)
-        counts = {"queues": len(found), "wanted": sum(one.wanted or 0 for line in found.values() for one in line)}
+        self._emit(context, by_queue)
+        counts = {"queues": len(by_queue), "wanted": sum(one.wanted or 0 for line in by_queue.values() for one in line)}
         counts |= {"commands": len(commands), "left_out": len(dropped)}
         counted_s = perf_counter() - started
         if context.writes:
             with context.writing() as connection:
-                rows.write_demand(connection, names, found, self.algorithm, context.now)
+                rows.write_demand(connection, names, by_queue, self.algorithm, context.now)
                 rows.command_workers(connection, names, commands, context.now)
         return CycleReport(counts, {"count_s": counted_s, "write_s": perf_counter() - started - counted_s})
 
@@ -103,9 +103,9 @@ class PilotDemandAgent(Agent[PilotDemandOptions]):
             rows.ignores_meanrss(connection, names),
         )
 
-    def _counted(self, connection: sa.Connection, context: CycleContext, read: _Read) -> Found:
+    def _counted(self, connection: sa.Connection, context: CycleContext, read: _Read) -> DemandByQueue:
         """Count by the broker's own algorithm, for each queue that has jobs or pilots, or is to be kept awake."""
-        by_queue: Found = {}
+        by_queue: DemandByQueue = {}
         for name, data in read.queues.items():
             groups, workers = read.groups.get(name, []), read.workers.get(name)
             if not (groups or workers or self.options.limits.kept_idle):
@@ -143,10 +143,10 @@ class PilotDemandAgent(Agent[PilotDemandOptions]):
         by_type = {**self.options.limits.by_type, **_type_limits(data)}
         return self.options.limits.model_copy(update={**own, "by_type": by_type})
 
-    def _emit(self, context: CycleContext, found: Found) -> None:
+    def _emit(self, context: CycleContext, by_queue: DemandByQueue) -> None:
         if context.request.emit is None:
             return
-        for queue, demands in found.items():
+        for queue, demands in by_queue.items():
             for one in demands:
                 context.request.emit(
                     {
@@ -159,10 +159,10 @@ class PilotDemandAgent(Agent[PilotDemandOptions]):
                 )
 
 
-def _commands(found: Found, read: _Read) -> list[tuple[str, str, dict[str, int]]]:
+def _commands(by_queue: DemandByQueue, read: _Read) -> list[tuple[str, str, dict[str, int]]]:
     """The commands for the broker's own count, for queues whose Harvester instance has reported."""
     commands = []
-    for queue, demands in found.items():
+    for queue, demands in by_queue.items():
         instance = _instance(read, queue)
         numbers = {one.resource_type: one.wanted for one in demands if one.wanted is not None}
         if instance is not None and numbers:
@@ -177,9 +177,9 @@ def _instance(read: _Read, queue: str) -> str | None:
     return named if workers is not None and named in workers.by_instance else None
 
 
-def _streamed(read: _Read) -> tuple[Found, list[tuple[str, str, dict[str, int]]]]:
+def _streamed(read: _Read) -> tuple[DemandByQueue, list[tuple[str, str, dict[str, int]]]]:
     """Count by PanDA's unified pilot streaming, for pull_ups queues whose instance has reported."""
-    found: Found = {}
+    by_queue: DemandByQueue = {}
     commands = []
     for name, data in read.queues.items():
         if data.get("capability") != "ucore" or data.get("workflow") != "pull_ups":
@@ -187,16 +187,16 @@ def _streamed(read: _Read) -> tuple[Found, list[tuple[str, str, dict[str, int]]]
         groups, workers = read.groups.get(name, []), read.workers.get(name)
         instance = _instance(read, name)
         if workers is None or instance is None:
-            found[name] = _not_streamed(groups)
+            by_queue[name] = _not_streamed(groups)
             continue
         of_instance = workers.by_instance[instance]
         jobs = rows.types_in_order(groups, read.ranks)
         numbers = new_workers(_streamed_queue(data, read.ignores_meanrss), read.types, of_instance, jobs)
         commands.append((instance, name, numbers))
-        found[name] = tuple(
+        by_queue[name] = tuple(
             _of_panda(kind, number, groups, of_instance.get(kind, Workers())) for kind, number in numbers.items()
         )
-    return {name: demands for name, demands in found.items() if demands}, commands
+    return {name: demands for name, demands in by_queue.items() if demands}, commands
 
 
 def _of_panda(kind: str, number: int, groups: list[Any], workers: Workers) -> Demand:

@@ -79,7 +79,7 @@ class _Place:
     """Where the pilots of a queue go, with the settings of the queue itself.
 
     Attributes:
-        asked: options of the submitter for the queue.
+        options: options of the submitter for the queue.
         data: settings of the queue.
         executor: executor of PSI/J.
         batch_queue: partition or queue; None: the default.
@@ -87,7 +87,7 @@ class _Place:
         limits: limits of pilots.
     """
 
-    asked: BatchQueue
+    options: BatchQueue
     data: Mapping[str, Any]
     executor: str
     batch_queue: str | None
@@ -182,7 +182,7 @@ class SubmitterAgent(Agent[SubmitterOptions]):
         state = self._system(pilot.executor).state(pilot.native_id)
         if state in FINAL:
             with context.database.read_snapshot() as connection:
-                statuses = submitted_pilots.said_by_pilots(
+                statuses = submitted_pilots.pilot_statuses(
                     connection, context.database.names, self.options.harvester_id, [pilot.worker]
                 )
             self._note(context, pilot, "ended", outcome=outcome_of(state, statuses.get(pilot.worker)))
@@ -276,7 +276,7 @@ class SubmitterAgent(Agent[SubmitterOptions]):
         return PilotJob(
             job_name(self.options.harvester_id, pilot),
             [_filled(word, words) for word in place.command],
-            {**place.asked.environment, **own},
+            {**place.options.environment, **own},
             place.batch_queue,
             *slot,
             folder,
@@ -336,10 +336,12 @@ def _place(queue: str, options: BatchQueue, command: Sequence[str] | None, data:
         executor, batch_queue = _EXECUTORS[flavour], batch_queue or (None if flavour == "FORK" else address)
     params = data.get("params")
     stated = params if isinstance(params, Mapping) else {}
-    said = {name: int(text_number(stated[key])) for key, name in LIMITS.items() if stated.get(key) is not None}
+    queue_limits = {name: int(text_number(stated[key])) for key, name in LIMITS.items() if stated.get(key) is not None}
     own = {key: value for key in _LIMITS if (value := getattr(options, key)) is not None}
     limits = SubmissionLimits(
-        **{**_LIMITS, **said, **own}, longest_wait_s=options.longest_wait_s, withdrawn_after_s=options.withdrawn_after_s
+        **{**_LIMITS, **queue_limits, **own},
+        longest_wait_s=options.longest_wait_s,
+        withdrawn_after_s=options.withdrawn_after_s,
     )
     return _Place(options, data, executor, batch_queue, chosen, limits)
 
@@ -356,9 +358,9 @@ def _slot(place: _Place, kind: SlotType | None) -> tuple[int, float, float]:
     """Cores, MB and seconds of a pilot, by which its jobs are counted: as configured, else its part of the slot."""
     data = place.data
     of_slot, longest_s = max(int(text_number(data.get("corecount"))), 1), text_number(data.get("maxtime"))
-    cores = place.asked.cores or cores_of(kind, of_slot)
-    if place.asked.memory_mb is not None:
-        return cores, place.asked.memory_mb, longest_s
+    cores = place.options.cores or cores_of(kind, of_slot)
+    if place.options.memory_mb is not None:
+        return cores, place.options.memory_mb, longest_s
     return cores, text_number(data.get("maxrss")) * min(cores / of_slot, 1.0), longest_s
 
 

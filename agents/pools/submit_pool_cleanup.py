@@ -8,7 +8,7 @@ from pydantic import Field
 
 from agents.service.base import Agent, CycleContext, CycleReport
 from agents.service.brake import Brake, BrakedOptions
-from broker.pools.statements.pool_cleanup import count_kept, forget_requirements, remove_unused, unused
+from broker.pools.statements.pool_cleanup import forget_requirements, pool_totals, remove_unused, unused
 
 
 class SubmitPoolCleanupOptions(BrakedOptions):
@@ -35,14 +35,14 @@ class SubmitPoolCleanupAgent(Agent[SubmitPoolCleanupOptions]):
         grace, names = timedelta(seconds=self.options.grace_s), context.database.names
         with context.database.read_snapshot() as connection:
             gone = unused(connection, names, context.now, grace)
-            kept = count_kept(connection, names)
+            totals = pool_totals(connection, names)
         brake = Brake.of(self.name, self.options, context)
-        due = {"pools": (len(gone), kept.pools), "requirements": (kept.requirements_gone, kept.requirements)}
+        due = {"pools": (len(gone), totals.pools), "requirements": (totals.requirements_gone, totals.requirements)}
         notes = [brake.report(kind, *numbers, writes=context.request.writes) for kind, numbers in due.items()]
         if context.writes:
             with context.writing() as connection:
-                forgotten = forget_requirements(connection, names, brake.allows(kept.requirements))
-                gone = remove_unused(connection, names, context.now, grace, brake.allows(kept.pools))
+                forgotten = forget_requirements(connection, names, brake.allows(totals.requirements))
+                gone = remove_unused(connection, names, context.now, grace, brake.allows(totals.pools))
         if context.request.emit is not None:
             for pool in gone:
                 context.request.emit({"pool": pool, "removed": context.request.writes})

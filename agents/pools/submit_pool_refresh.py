@@ -70,7 +70,7 @@ class SubmitPoolRefreshAgent(Agent[SubmitPoolRefreshOptions]):
             if version is None or not due:
                 counts = {"pools": 0, "restored": restored, "refreshed": 0}
                 return CycleReport(counts, {"load_s": perf_counter() - started})
-            mapping = new_mapping(connection, version.said.resources)
+            mapping = new_mapping(connection, version.content.resources)
         context.check()
         loaded_s = perf_counter() - started
         counts = self._write(context, mapping, version) | {"restored": restored, "refreshed": 1}
@@ -127,7 +127,7 @@ class SubmitPoolRefreshAgent(Agent[SubmitPoolRefreshOptions]):
         if not context.writes:
             return {"pools": len(mapping.pools), "queues": mapping.eligible.shape[1]}
         with context.writing() as connection:
-            counts = write_mapping(connection, mapping, version.said.resources, version.id, context.now)
+            counts = write_mapping(connection, mapping, version.content.resources, version.id, context.now)
         return counts
 
     def _emit(self, context: CycleContext, mapping: Mapping) -> None:

@@ -246,7 +246,7 @@ def _row(key: CycleKey, now: datetime) -> QualityRow:
 
 def with_figures(row: QualityRow, one: MeasuredVo) -> QualityRow:
     """A row with the figures of one VO."""
-    result = one.found
+    result = one.result
     named = dataclasses.replace(row, vo=one.vo, measure_s=round(one.seconds, 3))
     if not isinstance(result, Measured):
         return dataclasses.replace(named, state=result)
@@ -263,7 +263,7 @@ def with_figures(row: QualityRow, one: MeasuredVo) -> QualityRow:
 
 def beside_row(row: QualityRow, one: PricedVo) -> QualityRow:
     """A row with PanDA's placement beside ours."""
-    comparison = one.found
+    comparison = one.comparison
     ours = vars(comparison.ours)
     details = {
         "chunks": comparison.chunks,
@@ -275,16 +275,16 @@ def beside_row(row: QualityRow, one: PricedVo) -> QualityRow:
     return dataclasses.replace(row, vo=one.vo, state="beside", jobs=jobs, measure_s=seconds, details=details)
 
 
-def details_of(found: Measured) -> dict[str, Any]:
+def details_of(result: Measured) -> dict[str, Any]:
     """The details behind the figures: each cause as it is and at best, shares, queues, rules."""
-    best = vars(found.best)
+    best = vars(result.best)
     return {
-        "chunks": found.chunks,
-        "placed": round(found.placed, 3),
-        "even_hs06h": round(found.even_hs06h, 3),
-        "causes": {name: [round(value, 3), round(best[name], 3)] for name, value in vars(found.cost).items()},
-        "shares": [[one.share, one.jobs, round(one.regret_hs06h, 3)] for one in found.shares],
-        "queues": [[one.queue, round(one.cores, 3), round(one.best_cores, 3)] for one in found.queues],
-        "rules": [[one.rule, one.chunks, round(one.saved_hs06h, 3), one.is_bound] for one in found.rules],
-        "solver": found.solver,
+        "chunks": result.chunks,
+        "placed": round(result.placed, 3),
+        "even_hs06h": round(result.even_hs06h, 3),
+        "causes": {name: [round(value, 3), round(best[name], 3)] for name, value in vars(result.cost).items()},
+        "shares": [[one.share, one.jobs, round(one.regret_hs06h, 3)] for one in result.shares],
+        "queues": [[one.queue, round(one.cores, 3), round(one.best_cores, 3)] for one in result.queues],
+        "rules": [[one.rule, one.chunks, round(one.saved_hs06h, 3), one.is_bound] for one in result.rules],
+        "solver": result.solver,
     }

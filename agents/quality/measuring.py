@@ -49,7 +49,7 @@ class MeasuredVo:
     """The chunks of one VO of a cycle: what they cost, or why that is unknown, and the seconds that measuring took."""
 
     vo: str
-    found: Measured | Unmeasured
+    result: Measured | Unmeasured
     seconds: float
 
 
@@ -58,7 +58,7 @@ class PricedVo:
     """PanDA's placement of the chunks of one VO of a cycle next to ours, and the seconds that pricing took."""
 
     vo: str
-    found: Beside
+    comparison: Beside
     seconds: float
 
 

@@ -138,7 +138,7 @@ class CycleContext:
     connections: OpenConnections = field(default_factory=OpenConnections)
     clock_faults: tuple[ClockFault, ...] = ()
     due: list[Due] = field(default_factory=list)
-    when_overdue: Callable[[str], None] = lambda said: None
+    when_overdue: Callable[[str], None] = lambda details: None
 
     @property
     def database(self) -> ReadOnlyDatabase:

@@ -75,7 +75,7 @@ def holder_name() -> str:
 @dataclass
 class _Held:
     lease: Lease
-    asked_at: float
+    requested_at: float
 
 
 class LeaseKeeper:
@@ -124,7 +124,7 @@ class LeaseKeeper:
 
     def acquire(self, name: str) -> Lease | None:
         """Try once to acquire the lease ``name``; None if another holder has it."""
-        asked_at = self._monotonic()
+        requested_at = self._monotonic()
         with self.database.within(ANSWER_WITHIN_S) as database, database.begin() as connection:
             answer = leases.acquire(connection, name, self.holder, self.terms)
         if answer.absurd_expiry and answer.row is not None:
@@ -133,7 +133,7 @@ class LeaseKeeper:
         if answer.lease is None:
             return None
         with self._lock:
-            self._held[name] = _Held(answer.lease, asked_at)
+            self._held[name] = _Held(answer.lease, requested_at)
         _log.info("lease taken", extra={"fields": {"lease": name, "epoch": answer.lease.epoch}})
         return answer.lease
 
@@ -218,7 +218,7 @@ class LeaseKeeper:
                 _log.exception("looking after leases failed")
 
     def _believes(self, held: _Held) -> bool:
-        return self._monotonic() < held.asked_at + self.terms.trusted_s
+        return self._monotonic() < held.requested_at + self.terms.trusted_s
 
     def _renew(self) -> None:
         """Renew all leases held, in one statement, as soon as one of them is due."""
@@ -227,8 +227,8 @@ class LeaseKeeper:
         for lease in [lease for lease in held if not self._believes(lease)]:
             held.remove(lease)
             self._drop(lease, "lease no longer trusted: not renewed in time")
-        asked_at = self._monotonic()
-        if all(asked_at - lease.asked_at < self.terms.renew_every_s for lease in held):
+        requested_at = self._monotonic()
+        if all(requested_at - lease.requested_at < self.terms.renew_every_s for lease in held):
             return
         fault_points.reach("during_renew")
         try:
@@ -240,7 +240,7 @@ class LeaseKeeper:
             return
         for lease in held:
             if lease.lease in answer.renewed:
-                lease.asked_at = asked_at
+                lease.requested_at = requested_at
             elif lease.lease in answer.lost:
                 self._drop(lease, "lease lost: another epoch is in force")
 

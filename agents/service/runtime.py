@@ -112,7 +112,7 @@ class Service:
         self._failures: dict[str, int] = dict.fromkeys(self._agents, 0)
         self._failed: dict[str, int] = dict.fromkeys(self._agents, 0)
         self._overdue: set[str] = set()
-        self._told_overdue: queue.SimpleQueue[tuple[int, str]] = queue.SimpleQueue()
+        self._overdue_reports: queue.SimpleQueue[tuple[int, str]] = queue.SimpleQueue()
         self._paused: set[str] = set()
         self._running: dict[str, OpenConnections] = {}
         self._idle = threading.Condition()
@@ -273,12 +273,12 @@ class Service:
         """Let another service lead ``name``, whose cycle is overdue, until the cycle returns."""
         self._overdue.add(name)
         self._keeper.give_up(name)
-        self._told_overdue.put((run_id, details))
+        self._overdue_reports.put((run_id, details))
 
     def _write_down_overdue(self) -> None:
         """Close the rows of cycles that became overdue: they may never return to do so themselves."""
-        while not self._told_overdue.empty():
-            run_id, details = self._told_overdue.get()
+        while not self._overdue_reports.empty():
+            run_id, details = self._overdue_reports.get()
             try:
                 with self._keeper.database.within(BEAT_WITHIN_S) as database, database.begin() as connection:
                     agent_runs.finish(connection, run_id, RunRecord(outcome="overdue", error=details))

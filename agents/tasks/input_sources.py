@@ -20,7 +20,7 @@ class CatalogueUnavailable(Refused):
 
 
 @dataclass(frozen=True)
-class Found:
+class RucioDid:
     """A dataset or container that Rucio knows."""
 
     is_open: bool
@@ -52,7 +52,7 @@ class InputSources:
                 raise CatalogueUnavailable(error.what, "Rucio", f"{error.remedy}; {remedy}") from error
         return self._rucio
 
-    def find(self, did: Did) -> Found | None:
+    def find(self, did: Did) -> RucioDid | None:
         """What Rucio knows about a DID; None if it knows nothing.
 
         Raises:
@@ -65,7 +65,7 @@ class InputSources:
         except RucioUnavailable as error:
             raise _unavailable(did, error) from error
         is_container = str(metadata.get("did_type")).upper().endswith("CONTAINER")
-        return Found(metadata.get("is_open") is True, is_container)
+        return RucioDid(metadata.get("is_open") is True, is_container)
 
     def constituents(self, did: Did) -> tuple[str, ...]:
         """The datasets of a container as ``scope:name``, in the order of their names."""

@@ -16,7 +16,7 @@ from agents.service import fault_points
 from agents.service.base import CycleContext
 from broker.feeds.model.rucio.client import RucioUnavailable
 from broker.feeds.model.rucio.writing import CLOSED, MISMATCH, NOT_VALID, RucioRefused, RucioWriter, Rule
-from broker.tasks.model.output_registration import OutputFile, Problem, as_told, difference, pause, unusable
+from broker.tasks.model.output_registration import OutputFile, Problem, difference, pause, registration_of, unusable
 from broker.tasks.statements import rucio_outputs
 from broker.tasks.statements.rucio_outputs import Work
 
@@ -154,7 +154,7 @@ class OutputRegistering:
     def _add_files(self, work: Work, rse: str, files: Sequence[OutputFile]) -> Outcomes:
         """Add files at one endpoint; those that differ at Rucio are singled out, and do not hold back the rest."""
         try:
-            self._rucio.add_files(work.did, rse, [as_told(file) for file in files])
+            self._rucio.add_files(work.did, rse, [registration_of(file) for file in files])
         except RucioRefused as error:
             if error.kind == CLOSED:
                 return self._closed_meanwhile(work, files)

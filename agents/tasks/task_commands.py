@@ -34,13 +34,13 @@ class Ended:
 
     Attributes:
         jobs: jobs that ended.
-        told: running jobs whose pilots are told to stop.
+        stop_requests: running jobs whose pilots are told to stop.
         skipped: jobs that had changed meanwhile; they are checked again later.
         is_last: nothing is left of the command.
     """
 
     jobs: int
-    told: int
+    stop_requests: int
     skipped: tuple[int, ...]
     is_last: bool
 
@@ -62,11 +62,11 @@ def carry_out_batch(
     outcome = act(connection, moves, by)
     if is_moved and outcome.skipped:
         grant_attempts(connection, names, command.jeditaskid, outcome.skipped, -1)
-    told_to_stop = {move.pandaid for move in moves if move.only_told}.intersection(outcome.acted)
+    stop_requests = {move.pandaid for move in moves if move.keeps_row}.intersection(outcome.acted)
     is_last = len(rows) < most and not (skipped or outcome.skipped)
     if is_last:
         close_command(connection, command, naive(by.now))
-    return Ended(len(outcome.acted) - len(told_to_stop), len(told_to_stop), outcome.skipped, is_last)
+    return Ended(len(outcome.acted) - len(stop_requests), len(stop_requests), outcome.skipped, is_last)
 
 
 def end_tasks(

@@ -94,7 +94,7 @@ class TaskSizingAgent(Agent[TaskSizingOptions]):
         finished, jobs = request_rows.read_ended(connection, names, number)
         before = request_rows.read_learned(connection, number)
         if not is_due(
-            finished, None if before is None else before["finished"], is_asked=task.row["walltimeunit"] is None
+            finished, None if before is None else before["finished"], is_requested=task.row["walltimeunit"] is None
         ):
             return
         values = scout_values(jobs, task.request, scout_settings(tuning))

@@ -99,7 +99,7 @@ class _Step:
         days: how long its rows are kept.
         remove: removes a batch of at most the given number of rows; returns the removed rows by kind.
         count: rows that all batches would remove, by kind.
-        kept: number of rows in store.
+        count_all: number of all rows in store.
         waiting: number of rows that are due now; None: as ``count`` says.
         rows: rows of a batch.
     """
@@ -108,7 +108,7 @@ class _Step:
     days: float | None
     remove: Callable[[sa.Connection, int], Counts]
     count: Callable[[sa.Connection], Counts]
-    kept: Callable[[sa.Connection], int]
+    count_all: Callable[[sa.Connection], int]
     rows: int
     waiting: Callable[[sa.Connection], int] | None = None
 
@@ -197,7 +197,7 @@ class CleanupAgent(Agent[CleanupOptions]):
             days,
             lambda connection, most: {aged.kind: aged.remove(connection, before, most)},
             lambda connection: {aged.kind: aged.count(connection, before)},
-            aged.kept,
+            aged.count_all,
             rows,
         )
 
@@ -212,7 +212,7 @@ class CleanupAgent(Agent[CleanupOptions]):
                 options.snapshots_days,
                 lambda connection, most: _snapshot_counts(cleanup_rows.remove(connection, before, most)),
                 lambda connection: _snapshot_counts(cleanup_rows.count(connection, before, decisions_before)),
-                cleanup_rows.kept,
+                cleanup_rows.count_snapshots,
                 rows,
             ),
             _Step(
@@ -220,7 +220,7 @@ class CleanupAgent(Agent[CleanupOptions]):
                 0.0,
                 lambda connection, most: _snapshot_counts(cleanup_rows.remove_unused_blobs(connection, most)),
                 lambda connection: {"snapshot_blobs": 0},  # those without a snapshot are counted with the snapshots
-                cleanup_rows.kept_blobs,
+                cleanup_rows.count_blobs,
                 rows,
                 cleanup_rows.count_unused_blobs,
             ),
@@ -242,8 +242,8 @@ class CleanupAgent(Agent[CleanupOptions]):
             removed = cleanup_rows.remove(connection, context.now, most)
             return {"snapshots_over_budget": removed.snapshots} | _part_counts(removed)
 
-        kept = cleanup_rows.kept
-        return _Step("snapshots_over_budget", 0.0, remove, _no_snapshots, kept, rows, waiting)
+        count_all = cleanup_rows.count_snapshots
+        return _Step("snapshots_over_budget", 0.0, remove, _no_snapshots, count_all, rows, waiting)
 
     def _jobs(self, context: CycleContext) -> _Step:
         days, rows, names = self.options.finished_jobs_days, self.options.batch_rows, context.database.names
@@ -256,16 +256,16 @@ class CleanupAgent(Agent[CleanupOptions]):
         def count(connection: sa.Connection) -> Counts:
             return {"finished_jobs": cleanup_jobs.count(connection, names, before)}
 
-        def kept(connection: sa.Connection) -> int:
-            return cleanup_jobs.kept(connection, names)
+        def count_all(connection: sa.Connection) -> int:
+            return cleanup_jobs.count_ended(connection, names)
 
-        return _Step("finished_jobs", days, remove, count, kept, rows)
+        return _Step("finished_jobs", days, remove, count, count_all, rows)
 
     def _run(self, context: CycleContext, step: _Step) -> tuple[Counts, bool, str | None]:
         """Remove the due rows of one kind; return their counts, whether none is left, and the alarm of the brake."""
         brake = Brake.of(self.name, self.options, context)
         with context.database.read_snapshot() as connection:
-            row_count = step.kept(connection)
+            row_count = step.count_all(connection)
             due_counts = step.count(connection) if not context.writes else None
         if due_counts is not None:
             return due_counts, True, brake.report(step.kind, due_counts[step.kind], row_count, writes=False)

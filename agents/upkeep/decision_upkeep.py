@@ -65,8 +65,8 @@ class DecisionUpkeep:
             if not decision_days.missing(connection, self.context.now, DAYS_AHEAD):
                 return
         result = self._in_transaction(lambda connection: decision_days.make(connection, self.context.now, DAYS_AHEAD))
-        if result is not None and result.made:
-            self.counts["days_made"] = len(result.made)
+        if result is not None and result.created:
+            self.counts["days_made"] = len(result.created)
         if result is not None and not result.owned:
             self.notes.append(
                 "days of broker.decisions are made and dropped by the owner of the table only: rows are removed one by "
@@ -91,7 +91,7 @@ class DecisionUpkeep:
 
     def _pack(self) -> None:
         with self.context.database.read_snapshot() as connection:
-            if not decision_packing.kept(connection):
+            if not decision_packing.has_unpacked(connection):
                 return
         context = self.context
         total, packed = 0, 1

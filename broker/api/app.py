@@ -170,7 +170,7 @@ class CrossOrigin:
 
     def __init__(self, app: ASGIApp, origins: tuple[str, ...]) -> None:
         self._app = app
-        self._asked = CORSMiddleware(
+        self._cors = CORSMiddleware(
             app, allow_origins=origins, allow_methods=("GET", "POST", "PUT", "DELETE"),
             allow_headers=("Authorization", "Content-Type", "Idempotency-Key", "If-Match", "If-None-Match"),
             expose_headers=("ETag", "Location", "Retry-After"),
@@ -179,7 +179,7 @@ class CrossOrigin:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request as an ASGI application."""
         of_api = scope["type"] == "http" and scope["path"].startswith("/api/")
-        await (self._asked if of_api else self._app)(scope, receive, send)
+        await (self._cors if of_api else self._app)(scope, receive, send)
 
 
 TITLE = "gridbroker"
@@ -247,7 +247,7 @@ def create_app(
     state.identify = [*_bearers(state, parts.local_token), *parts.identify]
     app.state.api = state
     metrics = BrokerMetrics(database, configuration.metrics.queues, steady_s, home)
-    state.kept[METRICS] = metrics
+    state.cache[METRICS] = metrics
     app.state.running, app.state.refused = [], parts.refused or refusal
     for module in routes():
         app.router.routes.extend(importlib.import_module(module).router.routes)

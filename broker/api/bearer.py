@@ -25,7 +25,7 @@ from broker.access.policies import Identity, grants_of
 from broker.api.configuration import IssuerSection
 from broker.api.issuer_keys import IssuerKeys
 from broker.api.local_token import BadToken, refused, token_in
-from broker.api.problems import told_of
+from broker.api.problems import token_fault_details
 
 MOST_REMEMBERED = 4096
 _POINTERS = frozenset({"jku", "jwk", "x5u", "x5c", "crit", "b64", "enc", "zip"})
@@ -84,10 +84,10 @@ class IssuedBearer:
         trusted = self._trusted.get(str(claims.get("iss")))
         if trusted is None:
             raise BadToken("issuer not trusted")
-        found = await trusted.keys.find(_key_identifier(header, trusted.section))
-        if found is None:
+        key_entry = await trusted.keys.find(_key_identifier(header, trusted.section))
+        if key_entry is None:
             raise BadToken("no such key")
-        key, fetched_at = found
+        key, fetched_at = key_entry
         try:
             verified = jwt.decode(token, key, algorithms=list(trusted.section.algorithms)).claims
         except (errors.JoseError, ValueError, TypeError, RecursionError) as error:
@@ -109,7 +109,7 @@ class IssuedBearer:
         expected = Expected(section.issuer, section.audiences, section.identifier_required, section.longest_life_s)
         fault = fault_of(claims, expected, self._now().timestamp())
         if fault is not None:
-            raise BadToken(fault, told_of(fault, expected))
+            raise BadToken(fault, token_fault_details(fault, expected))
         username, identifier = claims.get(section.username_claim), claims.get("jti")
         return Identity(
             str(claims["sub"]),

@@ -55,19 +55,19 @@ class HealthChecks:
         )
         self._lane = Lane(NAME, 1, section.statement_timeout_s)
         self._turn, self._begun = asyncio.Lock(), 0
-        self._found: list[Check] = []
+        self._results: list[Check] = []
 
-    async def found(self) -> list[Check]:
+    async def results(self) -> list[Check]:
         """Return checks made after this call; the leader is checked last, and only if the others are good."""
         begun_before = self._begun
         async with self._turn:
             if self._begun == begun_before:
                 self._begun += 1
                 try:
-                    self._found = await self._lane.run(self._look)
+                    self._results = await self._lane.run(self._look)
                 except LaneBusy:
-                    self._found = [_UNAVAILABLE]
-            return self._found
+                    self._results = [_UNAVAILABLE]
+            return self._results
 
     def close(self) -> None:
         """Close the connection."""
@@ -95,8 +95,8 @@ class HealthChecks:
 def health_checks_of(api: ApiState) -> HealthChecks:
     """Return the checks of an application, created at the first request."""
     with _making:
-        checks = api.kept.get(NAME)
+        checks = api.cache.get(NAME)
         if not isinstance(checks, HealthChecks):
-            checks = api.kept[NAME] = HealthChecks(api)
+            checks = api.cache[NAME] = HealthChecks(api)
             api.at_end.append(checks.close)
         return checks

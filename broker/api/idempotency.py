@@ -26,7 +26,7 @@ from broker.store.http_requests import Earlier
 
 HEADER = "Idempotency-Key"
 _KEY = re.compile(r"[\x21-\x7e]{1,128}")
-_KEPT_HEADERS = ("content-type", "etag", "location")
+_REPLAY_HEADERS = ("content-type", "etag", "location")
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
@@ -53,7 +53,7 @@ class _Keyed:
             http_requests.release(connection, self.subject, self.key)
 
     def note(self, response: Response) -> None:
-        headers = {name: response.headers[name] for name in _KEPT_HEADERS if name in response.headers}
+        headers = {name: response.headers[name] for name in _REPLAY_HEADERS if name in response.headers}
         with self.database.begin() as connection:
             http_requests.note_answer(
                 connection, self.subject, self.key, response.status_code, headers, bytes(response.body)

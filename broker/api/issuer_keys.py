@@ -99,9 +99,9 @@ class IssuerKeys:
         """Fetch the keys unless just tried; a caller with a usable key does not wait for another's fetch."""
         if usable is not None and self._fetching.locked():
             return
-        asked_s = self._steady_s()
+        start_s = self._steady_s()
         async with self._fetching:
-            if self._tried_s is not None and asked_s - self._tried_s < TRY_AGAIN_AFTER_S:
+            if self._tried_s is not None and start_s - self._tried_s < TRY_AGAIN_AFTER_S:
                 return
             self._tried_s = self._steady_s()
             keys = await run_in_threadpool(self._fetch_keys)
@@ -128,7 +128,7 @@ class IssuerKeys:
     def _stored_keys(self) -> KeySet | None:
         try:
             with self._database.begin() as connection:
-                stored = http_requests.kept_keys(connection, self._issuer.issuer)
+                stored = http_requests.stored_keys(connection, self._issuer.issuer)
             newer = stored is not None and (self._set is None or stored[0] > self._set.fetched_at)
             return KeySet(stored[0], usable_keys(stored[1])) if stored is not None and newer else None
         except _NOT_READ as error:

@@ -110,12 +110,12 @@ class BadToken(Exception):
     """The reason why a token is refused; only for the log, unless its signature is good.
 
     Attributes:
-        told: code, detail and remedy for the sender of a well-signed token; None otherwise.
+        details: code, detail and remedy for the sender of a well-signed token; None otherwise.
     """
 
-    def __init__(self, fault: str, told: tuple[str, str, str] | None = None) -> None:
+    def __init__(self, fault: str, details: tuple[str, str, str] | None = None) -> None:
         super().__init__(fault)
-        self.told = told
+        self.details = details
 
 
 def token_in(connection: HTTPConnection) -> str | None:
@@ -161,4 +161,4 @@ class LocalBearer:
 def refused(error: BadToken) -> Problem:
     """Return the answer to a bad token; the fault goes to the log, and to senders of tokens from a trusted issuer."""
     _log.warning("token refused", extra={"fields": {"fault": str(error)}})
-    return unauthenticated(*(error.told or ()))
+    return unauthenticated(*(error.details or ()))

@@ -32,7 +32,7 @@ def plain(value: Any) -> Any:
     kind = type(value)
     if kind in _AS_THEY_ARE:
         return value
-    convert = _MADE_BY.get(kind)
+    convert = _CONVERTERS.get(kind)
     return _of_a_subclass(value) if convert is None else convert(value)
 
 
@@ -72,7 +72,7 @@ def _instant(value: datetime) -> str:
 
 
 # the type decides most values with one lookup
-_MADE_BY: Mapping[type, Callable[[Any], Any]] = {
+_CONVERTERS: Mapping[type, Callable[[Any], Any]] = {
     float: _number, dict: _mapping, list: _items, tuple: _items, datetime: _instant
 }  # fmt: skip
 

@@ -233,13 +233,13 @@ _WRITTEN = re.compile(rb"~([0-9a-fA-F]{2})")
 def to_path(name: str) -> str:
     """Escape a name as a path segment that :func:`from_path` reads back."""
     odd = _ONLY_DOTS if _ONLY_DOTS.fullmatch(name) else _NOT_IN_A_PATH
-    plain = odd.sub(lambda found: "".join(f"~{byte:02x}" for byte in found[0].encode()), name)
+    plain = odd.sub(lambda match: "".join(f"~{byte:02x}" for byte in match[0].encode()), name)
     return quote(plain, safe="~")
 
 
 def from_path(part: str) -> str:
     """Return the name behind a path segment, already percent-decoded; invalid UTF-8 stays as it is."""
     try:
-        return _WRITTEN.sub(lambda found: bytes([int(found[1], 16)]), part.encode()).decode()
+        return _WRITTEN.sub(lambda match: bytes([int(match[1], 16)]), part.encode()).decode()
     except UnicodeDecodeError:
         return part

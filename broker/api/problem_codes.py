@@ -134,6 +134,6 @@ def error_classes() -> Iterator[type[BrokerError]]:
     """Yield the broker's loaded error classes; a class that was raised is loaded."""
     waiting = [BrokerError]
     while waiting:
-        found = waiting.pop()
-        yield found
-        waiting += found.__subclasses__()
+        error_class = waiting.pop()
+        yield error_class
+        waiting += error_class.__subclasses__()

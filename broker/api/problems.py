@@ -164,7 +164,7 @@ USED = (
 _CLAIM = {"expiry_missing": "exp", "subject_missing": "sub", "identifier_missing": "jti"}
 
 
-def told_of(fault: Fault, expected: Expected) -> tuple[str, str, str]:
+def token_fault_details(fault: Fault, expected: Expected) -> tuple[str, str, str]:
     """Return code, detail and remedy for a fault in the claims.
 
     Args:
@@ -194,6 +194,6 @@ def unauthenticated(
     It is the same for every token that no trusted issuer has signed. For a well-signed token, code, detail and remedy
     say what is wrong (RFC 6750, section 3.1).
     """
-    told = "" if code == "unauthenticated" else f', error="invalid_token", error_description="{detail}"'
-    headers = {"WWW-Authenticate": f'Bearer realm="gridbroker"{told}'}
+    error_parameters = "" if code == "unauthenticated" else f', error="invalid_token", error_description="{detail}"'
+    headers = {"WWW-Authenticate": f'Bearer realm="gridbroker"{error_parameters}'}
     return Problem(401, code, detail, remedy, headers=headers)

@@ -102,7 +102,7 @@ class ApiState:
         steady_s: a clock that never goes back.
         identify: ways to identify the sender of a request, in order; the first that succeeds counts.
         limiter: limits requests.
-        kept: data that parts of the application keep for themselves, by name.
+        cache: objects that parts of the application create once or reuse for a time, by name.
         ending: set when the application is to end, which also ends streams.
         at_end: functions to call when the application ends.
     """
@@ -115,7 +115,7 @@ class ApiState:
     steady_s: Callable[[], float]
     limiter: RateLimiter
     identify: list[Identify] = field(default_factory=list)
-    kept: dict[str, Any] = field(default_factory=dict)
+    cache: dict[str, Any] = field(default_factory=dict)
     ending: threading.Event = field(default_factory=threading.Event)
     at_end: list[Callable[[], None]] = field(default_factory=list)
 
@@ -175,21 +175,21 @@ def query_context(api: ApiState, at: datetime | None = None) -> Iterator[QueryCo
         yield query
 
 
-def made_lately(api: ApiState, name: str, lasts_s: float, make: Callable[[], T], by: object = None) -> T:
+def from_cache(api: ApiState, name: str, lasts_s: float, make: Callable[[], T], by: object = None) -> T:
     """Return the result of ``make``, cached for ``lasts_s`` seconds and for the same ``by``.
 
     Args:
-        api: the application, which keeps the result.
+        api: the application, which caches the result.
         name: key of the cached result.
-        lasts_s: how long the result is kept.
-        make: makes a new result.
-        by: what the result depends on; a different value makes a new result.
+        lasts_s: how long the result is reused.
+        make: computes a new result.
+        by: what the result depends on; a different value causes a new result.
     """
     now_s = api.steady_s()
-    made_s, made_by, result = api.kept.get(name, (float("-inf"), None, None))
-    if made_by != by or now_s - made_s >= lasts_s:
+    cached_s, cached_by, result = api.cache.get(name, (float("-inf"), None, None))
+    if cached_by != by or now_s - cached_s >= lasts_s:
         result = make()
-        api.kept[name] = (now_s, by, result)
+        api.cache[name] = (now_s, by, result)
     return cast(T, result)
 
 
@@ -199,13 +199,13 @@ def installation_of(api: ApiState) -> str:
     Raises:
         SchemaMissing, SchemaOutdated, SchemaTooNew: as :func:`broker.store.schema.migrate.mode_of`.
     """
-    return made_lately(api, _INSTALLATION, CATALOGUE_LASTS_S, lambda: migrate.mode_of(api.database))
+    return from_cache(api, _INSTALLATION, CATALOGUE_LASTS_S, lambda: migrate.mode_of(api.database))
 
 
 def _catalogue(connection: sa.Connection, api: ApiState) -> TableCatalogue:
     """Return the tables in the database, which are checked only once a minute as they hardly ever change."""
     names = api.database.names
-    return made_lately(api, _CATALOGUE, CATALOGUE_LASTS_S, lambda: TableCatalogue.read(connection, names))
+    return from_cache(api, _CATALOGUE, CATALOGUE_LASTS_S, lambda: TableCatalogue.read(connection, names))
 
 
 def moment(api: ApiState, at: datetime | None = None) -> datetime:

@@ -229,7 +229,7 @@ def _running_server() -> str | None:
 
         home = platformdirs.user_data_dir("gridbroker", appauthor=False)
     server = EmbeddedServer(Path(home))
-    return server.url() if server.is_made and server.running else None
+    return server.url() if server.is_initialised and server.running else None
 
 
 COMPLETERS: dict[str, Callable[[], Iterable[str]]] = {

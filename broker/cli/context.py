@@ -217,7 +217,7 @@ def installed_catalogue(context: typer.Context) -> Catalogue:
     from broker.store.connection.embedded import EmbeddedServer
 
     settings = settings_of(context)
-    if settings.database_url is None and not EmbeddedServer(settings.home).is_made:
+    if settings.database_url is None and not EmbeddedServer(settings.home).is_initialised:
         return shipped_catalogue()
     with connect_store(context) as database:
         return shipped_catalogue(database.names.vo)
@@ -233,7 +233,7 @@ def require_database(context: typer.Context) -> None:
     from broker.store.connection.errors import NoDatabaseYet
 
     settings = settings_of(context)
-    if settings.database_url is None and not EmbeddedServer(settings.home).is_made:
+    if settings.database_url is None and not EmbeddedServer(settings.home).is_initialised:
         raise NoDatabaseYet(
             "there is no database yet",
             str(settings.home),

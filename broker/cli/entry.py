@@ -19,7 +19,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     if "--health" in words:
         from broker.service.commands import health
 
-        url = health.asked_for(words)
+        url = health.requested_database(words)
         if url is not None:
             raise SystemExit(health.check(url))
     from broker.cli.closed_pipes import survive_closed_pipes

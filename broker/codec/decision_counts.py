@@ -64,8 +64,8 @@ def _by_position(legend: Legend, records: Sequence[DecisionRecord], distinct: Bo
         _jobs(legend, queues, records),
     )
     used = np.flatnonzero(counts.decisions.any(axis=1))
-    kept = tuple(codes[at] for at in used)
-    counts = QueueCounts(queues, kept, counts.decisions[used], counts.chunks[used], counts.jobs)
+    used_codes = tuple(codes[at] for at in used)
+    counts = QueueCounts(queues, used_codes, counts.decisions[used], counts.chunks[used], counts.jobs)
     refused = [index for index, one in enumerate(packed) if one.refused]
     for index in refused:
         counts = counts.plus(_named(dict(packed[index].refused), bool(distinct[index])))

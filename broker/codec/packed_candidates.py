@@ -68,8 +68,8 @@ def _groups(chosen: Sequence[ChosenCandidates]) -> Iterator[tuple[list[int], Can
         parts.setdefault(table.factors.shape[1], []).append((rows, table.columns([one.at for one in some])))
     for count, rows in plain.items():
         parts.setdefault(count, []).append((rows, columns_of([chosen[row] for row in rows])))
-    for found in parts.values():
-        yield [row for rows, _ in found for row in rows], joined_columns([columns for _, columns in found])
+    for group in parts.values():
+        yield [row for rows, _ in group for row in rows], joined_columns([columns for _, columns in group])
 
 
 def _packed(columns: CandidateColumns) -> list[bytes]:
@@ -110,9 +110,9 @@ def _figures(columns: CandidateColumns, follows: Bools, first: Ints) -> tuple[Fl
     place = within + np.repeat(np.cumsum(sizes) - sizes, size)
     step = np.repeat(size, size)
     if not follows.all():
-        kept = np.repeat(~follows, size)
-        figures[place[kept]] = columns.weight[kept]
-        place += step * kept
+        with_weight = np.repeat(~follows, size)
+        figures[place[with_weight]] = columns.weight[with_weight]
+        place += step * with_weight
     for factor in columns.factors:
         figures[place] = factor
         place += step

@@ -72,9 +72,9 @@ class Body:
 def pack_pattern(pattern: Sequence[int]) -> bytes:
     """Pack ids into bytes: a version, then compressed differences of neighbours, all 1 in a quiet cycle."""
     ids = np.array(pattern, dtype=np.int64)
-    kept = ids != NEW
-    steps = np.diff(ids[kept], prepend=0).astype("<i8")
-    body = len(ids).to_bytes(4, "little") + np.packbits(kept).tobytes() + steps.view("u1").reshape(-1, 8).T.tobytes()
+    repeat = ids != NEW
+    steps = np.diff(ids[repeat], prepend=0).astype("<i8")
+    body = len(ids).to_bytes(4, "little") + np.packbits(repeat).tobytes() + steps.view("u1").reshape(-1, 8).T.tobytes()
     return bytes((_VERSION,)) + zlib.compress(body, 6)
 
 
@@ -87,12 +87,12 @@ def unpack_pattern(data: bytes) -> Ints:
     body = _opened(data)
     size = int.from_bytes(body[:4], "little")
     start = 4 + (size + 7) // 8
-    kept = np.unpackbits(np.frombuffer(body[4:start], dtype="u1"), count=size).astype(np.bool_)
+    repeat = np.unpackbits(np.frombuffer(body[4:start], dtype="u1"), count=size).astype(np.bool_)
     octets = np.frombuffer(body[start:], dtype="u1")
-    if len(octets) != 8 * int(kept.sum()):
-        raise RepeatsCorruptError(f"damaged pattern: {len(octets)} bytes for {int(kept.sum())} decisions")
+    if len(octets) != 8 * int(repeat.sum()):
+        raise RepeatsCorruptError(f"damaged pattern: {len(octets)} bytes for {int(repeat.sum())} decisions")
     ids = np.zeros(size, dtype=np.int64)
-    ids[kept] = np.cumsum(np.ascontiguousarray(octets.reshape(8, -1).T).view("<i8").ravel())
+    ids[repeat] = np.cumsum(np.ascontiguousarray(octets.reshape(8, -1).T).view("<i8").ravel())
     return ids
 
 

@@ -19,7 +19,7 @@ from pydantic_core import from_json
 
 _BEGIN, _NAMED = b'{"c":{"', b'":['
 _INPUTS, _REPLICAS, _REST = b']},"i":{"', b']},"r":{"', b']},"v":1,"placed":'
-_ASKED, _CUT, _PLAN = b'},"a":{"', b',"cut":{"settings":', b'"plan":'
+_ANALYSIS, _CUT, _PLAN = b'},"a":{"', b',"cut":{"settings":', b'"plan":'
 _COLUMN = b'],"'
 
 
@@ -111,20 +111,20 @@ def cut_text(text: bytes) -> WorkText | None:
     chunks, _, rest = text[len(_BEGIN) :].partition(_INPUTS)
     inputs, _, rest = rest.partition(_REPLICAS)
     replicas, _, rest = rest.partition(_REST)
-    placed, found, cut = rest.partition(_CUT)
-    if not (found and text.startswith(_BEGIN) and cut.endswith(b"}}")) or _CUT in cut or _PLAN in placed:
+    placed, separator, cut = rest.partition(_CUT)
+    if not (separator and text.startswith(_BEGIN) and cut.endswith(b"}}")) or _CUT in cut or _PLAN in placed:
         return None
-    placed, is_asked, asked = placed.partition(_ASKED)
+    placed, has_analysis, analysis = placed.partition(_ANALYSIS)
     parts: dict[str, TextTable | bytes] = {
         "c": TextTable(chunks),
         "i": TextTable(inputs),
         "r": TextTable(replicas),
         "v": b"1",
-        "placed": placed + b"}" if is_asked else placed,
+        "placed": placed + b"}" if has_analysis else placed,
     }
-    if is_asked:
-        parts["a"] = TextTable(asked.removesuffix(b"]}"))
-    return WorkText({**parts, "cut": found[len(b',"cut":') :] + cut[:-1]})
+    if has_analysis:
+        parts["a"] = TextTable(analysis.removesuffix(b"]}"))
+    return WorkText({**parts, "cut": separator[len(b',"cut":') :] + cut[:-1]})
 
 
 class JoinedTable:

@@ -256,7 +256,7 @@ FIGURES = (
 )  # fmt: skip
 
 
-def stats_of_all(load: StabilizerLoad, found: Stabilized) -> dict[str, Floats]:
+def stats_of_all(load: StabilizerLoad, stabilized: Stabilized) -> dict[str, Floats]:
     """Every figure under the names of the specification, of the shape of the load."""
     return {
         "nQ": load.queued,
@@ -265,17 +265,17 @@ def stats_of_all(load: StabilizerLoad, found: Stabilized) -> dict[str, Floats]:
         "nQ_user": load.user_queued,
         "nR_user": load.user_running,
         "nUsers": load.users,
-        "can_be_throttled": found.can_be_throttled.astype(np.float64),
-        "nQ_max": found.nq_max,
-        "percentage": found.percentage,
-        "max_q_len": found.max_q_len,
+        "can_be_throttled": stabilized.can_be_throttled.astype(np.float64),
+        "nQ_max": stabilized.nq_max,
+        "percentage": stabilized.percentage,
+        "max_q_len": stabilized.max_q_len,
     }
 
 
-def stats(load: StabilizerLoad, found: Stabilized) -> dict[str, Value]:
+def stats(load: StabilizerLoad, stabilized: Stabilized) -> dict[str, Value]:
     """:func:`stats_of_all` for one chunk and one candidate."""
-    seen: dict[str, Value] = {name: float(values.item()) for name, values in stats_of_all(load, found).items()}
-    return seen | {"can_be_throttled": bool(found.can_be_throttled.item())}
+    seen: dict[str, Value] = {name: float(values.item()) for name, values in stats_of_all(load, stabilized).items()}
+    return seen | {"can_be_throttled": bool(stabilized.can_be_throttled.item())}
 
 
 #: A task with only the transformation: its release is in ``transUses``.

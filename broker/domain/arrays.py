@@ -195,11 +195,11 @@ def any_of(groups: Ints, flags: Bools, size: int) -> Bools:
 T = TypeVar("T")
 
 
-class Kept(Generic[T]):
+class IdentityCache(Generic[T]):
     """A cache of the answers for the last few sets of inputs, compared by identity; it affects speed only.
 
     Args:
-        size: how many answers are kept.
+        size: how many answers it holds.
     """
 
     def __init__(self, size: int = 4) -> None:
@@ -342,7 +342,7 @@ class Kinds:
     kind: Ints
 
 
-_kinds = Kept[Kinds](32)
+_kinds = IdentityCache[Kinds](32)
 
 
 def kinds_of(columns: Sequence[AnyArray]) -> Kinds:

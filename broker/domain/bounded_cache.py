@@ -19,9 +19,9 @@ class BoundedCache(dict[Hashable, ValueT]):
         super().__init__()
         self._most_bytes = most_bytes
 
-    def keep(self, key: Hashable, found: ValueT, each_bytes: int) -> ValueT:
+    def keep(self, key: Hashable, value: ValueT, each_bytes: int) -> ValueT:
         """Store a value of about ``each_bytes`` and return it; if there are too many, the others are dropped."""
         if len(self) * each_bytes >= self._most_bytes:
             self.clear()
-        self[key] = found
-        return found
+        self[key] = value
+        return value

@@ -151,7 +151,7 @@ class JobFacts(ChunkFacts, NucleusFacts, JobCountFacts, QueueStateFacts, Storage
             make = vars(self).get(_LATER, {}).get(name)
             if make is None:
                 raise AttributeError(f"{type(self).__name__} has no fact {name}")
-            value = vars(self)[name] = made(self._of_kinds(name, make))
+            value = vars(self)[name] = value_of(self._of_kinds(name, make))
             return value
 
     def also(self, kind: type[FactsT], known: Mapping[str, Any], later: Mapping[str, Later]) -> FactsT:
@@ -244,7 +244,7 @@ class JobFacts(ChunkFacts, NucleusFacts, JobCountFacts, QueueStateFacts, Storage
         return block_of(value, tasks, candidates) if isinstance(value, np.ndarray) else value
 
 
-def made(later: Later) -> Any:
+def value_of(later: Later) -> Any:
     """Evaluate a deferred fact to an array of the declared shape."""
     value = later if isinstance(later, RowsByKind) else later()
     return value.every if isinstance(value, RowsByKind) else value

@@ -11,7 +11,7 @@ import numpy as np
 from broker.domain.arrays import Bools, Floats, Ints
 
 #: Hours for which failures are remembered; LEARNED_RETRY_WITHIN is at most as long.
-KEPT_H = 6.0
+RETENTION_H = 6.0
 
 
 @dataclass(frozen=True)

@@ -163,19 +163,19 @@ class PoolTable:
     pool: Texts
     members: Texts
 
-    def admitted(self, asked: PlacementConstraints, own_sites: Texts) -> tuple[Bools, Bools]:
+    def admitted(self, constraints: PlacementConstraints, own_sites: Texts) -> tuple[Bools, Bools]:
         """Whether each unified queue has a place at a requested site, and one there that is eligible for the pool.
 
         ``own_sites`` (U,): the site of each queue, used if its places are unknown.
         """
-        right = _admitted_sites(asked, *self._sites)
-        at_site = _admitted_sites(asked, *distinct(own_sites))
+        right = _admitted_sites(constraints, *self._sites)
+        at_site = _admitted_sites(constraints, *distinct(own_sites))
         at_site[self.unified] = False
         at_site[self.unified[right]] = True
-        if asked.pool is None:
+        if constraints.pool is None:
             return at_site, at_site
         in_pool = np.zeros(len(own_sites), dtype=np.bool_)
-        members = self.tie_break_order(asked.pool)
+        members = self.tie_break_order(constraints.pool)
         in_pool[self.unified[members[right[members]]]] = True
         return at_site, in_pool
 

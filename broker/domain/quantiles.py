@@ -36,7 +36,7 @@ def percentile(values: Floats, rank: float) -> float:
     return float(np.percentile(values, rank))
 
 
-def asked_memory_mb(used_kb: Floats, rank: float = 75.0, margin_percent: int = 10, least_mb: int = 0) -> int:
+def memory_request_mb(used_kb: Floats, rank: float = 75.0, margin_percent: int = 10, least_mb: int = 0) -> int:
     """The memory in MB that PanDA requests, given the kB used by finished jobs (n >= 1).
 
     Source: panda-server, ``task_utils_module`` (getScoutJobData_JEDI).

@@ -206,7 +206,7 @@ class QueueCounts:
 
     def rows(self, queue: str | None = None) -> Iterator[QueueCount]:
         """Every code counted at each queue, or at ``queue`` alone."""
-        where = range(len(self.queues)) if queue is None else _found(self.queues, queue)
+        where = range(len(self.queues)) if queue is None else _columns_of(self.queues, queue)
         for column in where:
             for step in np.flatnonzero(self.decisions[:, column]).tolist():
                 code = self.codes[step]
@@ -255,5 +255,5 @@ def _places(names: Sequence[str], among: Sequence[str]) -> Ints:
     return np.array([place[name] for name in names], dtype=np.int64)
 
 
-def _found(queues: Sequence[str], queue: str) -> Sequence[int]:
+def _columns_of(queues: Sequence[str], queue: str) -> Sequence[int]:
     return [queues.index(queue)] if queue in queues else []

@@ -1,1 +1,1 @@
-"""When work will start, and how good what was said of it was."""
+"""When work will start, and how good the forecasts of it were."""

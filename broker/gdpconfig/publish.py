@@ -136,7 +136,7 @@ class Edit:
     changes: tuple[RowChange, ...]
 
 
-def found_in_table(catalogue: Catalogue, rows: Iterable[ConfigRow], latest: Published | None) -> Published:
+def table_content(catalogue: Catalogue, rows: Iterable[ConfigRow], latest: Published | None) -> Published:
     """The current content of the CONFIG table.
 
     Args:
@@ -153,13 +153,13 @@ def found_in_table(catalogue: Catalogue, rows: Iterable[ConfigRow], latest: Publ
     return Published(UNPUBLISHED_VERSION, own, _carried(catalogue, own, latest), catalogue)
 
 
-def plan_outside(found: Published, latest: Published | None) -> Edit | None:
+def plan_outside(current: Published, latest: Published | None) -> Edit | None:
     """Plan the version that records changes by other programs; None if the table is as published."""
-    if found is latest:
+    if current is latest:
         return None
     version = 1 if latest is None else latest.version + 1
-    result = Published(version, found.rows, found.last_good, found.catalogue)
-    return Edit(result, differences(() if latest is None else latest.rows, found.rows))
+    result = Published(version, current.rows, current.last_good, current.catalogue)
+    return Edit(result, differences(() if latest is None else latest.rows, current.rows))
 
 
 def plan_set(current: Published, name: str, value: Value, vo: str | None) -> Edit | None:

@@ -53,19 +53,19 @@ class BadRow:
         key: key of the row.
         vo: VO of the row; None for none.
         why: what is wrong and what would be accepted.
-        kept: the last good value of the row; None if it never had one.
+        last_good: the last good value of the row; None if it never had one.
     """
 
     component: str
     key: str
     vo: str | None
     why: str
-    kept: Value | None
+    last_good: Value | None
 
     def __str__(self) -> str:
         """One sentence for a log or a terminal."""
         scope = f" of VO {self.vo}" if self.vo else ""
-        instead = "the default" if self.kept is None else f"the last good value {self.kept!r}"
+        instead = "the default" if self.last_good is None else f"the last good value {self.last_good!r}"
         return f"CONFIG row {self.component}/{self.key}{scope}: {self.why}; {instead} is used, correct the row"
 
 

@@ -50,11 +50,11 @@ class Explanation(Observation):
         """One line for users."""
         outcome = Outcome[self.part.upper()]
         best = self.inputs.get("best_available")
-        asked = self.inputs.get("asked", self.limit)
+        request = self.inputs.get("asked", self.limit)
         if outcome in _EXCLUDED and self.value == EXCLUDED_THERE:
-            seen, best = f"excluded {asked}, the queue has {best}", None
+            seen, best = f"excluded {request}, the queue has {best}", None
         elif outcome in _OF_THE_QUEUE:
-            seen = f"asked {asked}, the queue has {self.value}"
+            seen = f"asked {request}, the queue has {self.value}"
         elif outcome in _OF_THE_TASK:
             seen = f"asked {self.value}, which is not in {self.limit}"
         elif outcome == Outcome.PATTERN_UNSUPPORTED:
@@ -168,10 +168,10 @@ _COMPARED: dict[Outcome, tuple[str, str]] = {
 
 
 def _of_selection(need: Need, offer: QueueOffer, outcome: Outcome) -> Explanation:
-    attribute, asked_name = _SELECTED[outcome]
+    attribute, request_field = _SELECTED[outcome]
     request = need.requirement.gpu or GpuRequest()
-    asked = getattr(request, asked_name)
-    limit = _listed(asked) if isinstance(asked, tuple) else asked
+    selection = getattr(request, request_field)
+    limit = _listed(selection) if isinstance(selection, tuple) else selection
     there = _listed(sorted({getattr(gpu, attribute) or "unknown" for gpu in offer.gpus}))
     inputs: dict[str, Value] = {"asked": limit, "best_available": there}
     excluded = attribute == "generation" and request.generations_excluded

@@ -53,22 +53,22 @@ def match_cpu(alternatives: Sequence[CpuAlternative], entry: HardwareEntry | Non
     return Outcome.PATTERN_UNSUPPORTED if unsupported else Outcome.CPU
 
 
-def _literal(asked: str, offered: tuple[str, ...] | None) -> bool:
-    if asked == WILDCARD:
+def _literal(request: str, offered: tuple[str, ...] | None) -> bool:
+    if request == WILDCARD:
         return offered is None or EXCLUSIVE not in offered
-    return offered is not None and (any(word in offered for word in ANY_WORDS) or _listed(asked, offered))
+    return offered is not None and (any(word in offered for word in ANY_WORDS) or _listed(request, offered))
 
 
-def _listed(asked: str, offered: tuple[str, ...]) -> bool:
-    return asked != EXCLUSIVE and asked in offered
+def _listed(request: str, offered: tuple[str, ...]) -> bool:
+    return request != EXCLUSIVE and request in offered
 
 
-def _architecture(asked: str, offered: tuple[str, ...] | None) -> bool:
-    if _literal(asked, offered):
+def _architecture(request: str, offered: tuple[str, ...] | None) -> bool:
+    if _literal(request, offered):
         return True
-    if asked == WILDCARD or offered is None:
+    if request == WILDCARD or offered is None:
         return False
-    pattern = compiled(asked)
+    pattern = compiled(request)
     return any(pattern.covers(word) for word in offered if word != EXCLUSIVE)
 
 

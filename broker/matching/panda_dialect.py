@@ -180,19 +180,19 @@ def _some_cpu(specs: Sequence[CpuSpec], entry: HardwareEntry) -> bool:
     return False
 
 
-def _arch(asked: str, offered: tuple[str, ...]) -> bool:
-    if asked == WILDCARD:
+def _arch(request: str, offered: tuple[str, ...]) -> bool:
+    if request == WILDCARD:
         return _EXCLUSIVE not in offered
-    if _ANY in offered or asked in offered:
+    if _ANY in offered or request in offered:
         return True
-    pattern = compiled(f"^{asked}$")
-    return any(pattern.found_in(word) for word in offered)
+    pattern = compiled(f"^{request}$")
+    return any(pattern.occurs_in(word) for word in offered)
 
 
-def _word(asked: str, offered: tuple[str, ...] | None) -> bool:
-    if asked == WILDCARD:
+def _word(request: str, offered: tuple[str, ...] | None) -> bool:
+    if request == WILDCARD:
         return offered is None or _EXCLUSIVE not in offered
-    return offered is not None and (_ANY in offered or asked in offered)
+    return offered is not None and (_ANY in offered or request in offered)
 
 
 def _software(need: PandaNeed, software: QueueSoftware, sources: ContainerSources) -> Outcome:
@@ -244,5 +244,5 @@ def _resolved(platform: str, software: QueueSoftware) -> str | None:
         pattern = compiled(f"^{platform}$")
     except PatternUnsupportedError:
         return None
-    candidate = next((name for name in software.cmtconfigs if pattern.found_in(name)), None)
+    candidate = next((name for name in software.cmtconfigs if pattern.occurs_in(name)), None)
     return candidate or resolved_by_cpu(platform, software)

@@ -53,7 +53,7 @@ class SafePattern:
         """Whether the pattern matches from the first character on (it need not reach the last)."""
         return self._compiled.match(_encodable(text)) is not None
 
-    def found_in(self, text: str) -> bool:
+    def occurs_in(self, text: str) -> bool:
         """Whether the pattern matches somewhere in the text."""
         return self._compiled.search(_encodable(text)) is not None
 

@@ -52,9 +52,9 @@ class GpuRequest:
     @property
     def specific(self) -> bool:
         """Whether any attribute is asked for, so that the GPUs of the queue must be known."""
-        asked = (self.generations, self.vram, self.cuda, self.driver)
+        attributes = (self.generations, self.vram, self.cuda, self.driver)
         named = (self.vendor, self.model) != (WILDCARD, WILDCARD)
-        return named or self.model_excluded or any(value is not None for value in asked)
+        return named or self.model_excluded or any(value is not None for value in attributes)
 
 
 @dataclass(frozen=True)

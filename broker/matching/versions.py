@@ -79,8 +79,8 @@ class Constraint:
         """Whether a value is known, is a version, and compares as the constraint requires."""
         if not value or not self.usable:
             return False
-        mine, asked = version_key(value), version_key(self.version)
-        return mine is not None and OPERATORS[self.operator](mine, asked)
+        mine, limit = version_key(value), version_key(self.version)
+        return mine is not None and OPERATORS[self.operator](mine, limit)
 
     def __str__(self) -> str:
         return f"{self.operator}{self.version}"

@@ -15,7 +15,7 @@ from broker.domain.grid import StorageTable
 from broker.domain.work import DroppedRow
 from broker.snapshot import build_queues as queues
 from broker.snapshot.build_nuclei import nuclei_of, outputs_of, storage_sharing
-from broker.snapshot.draft import Draft, KeptBuilds
+from broker.snapshot.draft import BuildCache, Draft
 from broker.snapshot.raw import RawSource, SourceState
 from broker.snapshot.snapshot import Snapshot
 from broker.snapshot.source import SourceError
@@ -91,7 +91,7 @@ def build_snapshot(
     sources: Mapping[str, RawSource],
     states: tuple[SourceState, ...],
     digests: Mapping[str, str] | None = None,
-    kept: KeptBuilds | None = None,
+    cache: BuildCache | None = None,
 ) -> Snapshot:
     """Build the snapshot from ``sources`` (by name; an absent one counts as empty).
 
@@ -103,9 +103,9 @@ def build_snapshot(
         sources: the rows.
         states: state of each source.
         digests: digests of the content of the sources, by name.
-        kept: values built for earlier snapshots; those built from sources with equal digests are reused.
+        cache: values built for earlier snapshots; those built from sources with equal digests are reused.
     """
-    draft = Draft(sources, taken_at, digests, kept)
+    draft = Draft(sources, taken_at, digests, cache)
     stored, nuclei, links = draft.of(STORAGES), nuclei_of(draft), draft.of(LINKS)
     snapshot = Snapshot(
         id=identifier,

@@ -9,10 +9,10 @@ has changed since the previous one. A snapshot is the same whether its values ar
 A value built at 100 s from the source ``schedconfig_json`` with digest ``a1`` changes at 40 s and at 160 s. It is
 reused while the digest is the same and until 160 s, less a margin:
 
->>> cache, making = KeptBuilds(), Making(0)
+>>> cache, making = BuildCache(), Making(0)
 >>> making.reads("schedconfig_json", "a1")
 >>> making.changes_at(100.0, [40.0, 160.0])
->>> cache.keep(making.made("queues", ["Q0", "Q1"]))
+>>> cache.keep(making.entry("queues", ["Q0", "Q1"]))
 >>> [cache.find("queues", {"schedconfig_json": digest}.get, now) is not None
 ...  for digest, now in (("a1", 120.0), ("a1", 170.0), ("b2", 120.0))]
 [True, False, False]
@@ -54,7 +54,7 @@ DigestOf = Callable[[str], str | None]
 
 
 @dataclass(frozen=True)
-class KeptBuild:
+class CachedBuild:
     """A value with everything from which it was built.
 
     Attributes:
@@ -71,7 +71,7 @@ class KeptBuild:
     digests: Mapping[str, str | None]
     first_s: float
     until_s: float
-    log: tuple[DroppedRow | KeptBuild, ...] = field(repr=False)
+    log: tuple[DroppedRow | CachedBuild, ...] = field(repr=False)
 
     def holds(self, digest_of: DigestOf, now_s: float) -> bool:
         """Whether sources with these digests at this instant would give the same value."""
@@ -79,19 +79,19 @@ class KeptBuild:
         return same and self.first_s <= now_s <= self.until_s
 
 
-class KeptBuilds:
+class BuildCache:
     """The last value of each key. Several threads may use it at once, since an entry is replaced as a whole."""
 
     def __init__(self) -> None:
         """Start with an empty cache."""
-        self._last: dict[Hashable, KeptBuild] = {}
+        self._last: dict[Hashable, CachedBuild] = {}
 
-    def find(self, key: Hashable, digest_of: DigestOf, now_s: float) -> KeptBuild | None:
+    def find(self, key: Hashable, digest_of: DigestOf, now_s: float) -> CachedBuild | None:
         """The cached value of the key if building it now would give the same; otherwise None."""
         build = self._last.get(key)
         return build if build is not None and build.holds(digest_of, now_s) else None
 
-    def keep(self, build: KeptBuild) -> None:
+    def keep(self, build: CachedBuild) -> None:
         """Replace the entry of the same key."""
         self._last[build.key] = build
 
@@ -107,7 +107,7 @@ class Making:
         self.digests: dict[str, str | None] = {}
         self.first_s, self.until_s = -math.inf, math.inf
         self._mark = mark
-        self._log: list[DroppedRow | KeptBuild] = []
+        self._log: list[DroppedRow | CachedBuild] = []
 
     def reads(self, name: str, digest: str | None) -> None:
         """Record a dependency on a source, by the digest of its content."""
@@ -127,7 +127,7 @@ class Making:
             else:
                 self.first_s, self.until_s = max(self.first_s, now_s), min(self.until_s, now_s)
 
-    def uses(self, build: KeptBuild) -> None:
+    def uses(self, build: CachedBuild) -> None:
         """Record a dependency on another cached value."""
         self.digests.update(build.digests)
         self.first_s, self.until_s = max(self.first_s, build.first_s), min(self.until_s, build.until_s)
@@ -137,14 +137,14 @@ class Making:
         self._log += rows[self._mark :]
         self._mark = len(rows)
 
-    def log_build(self, build: KeptBuild, mark: int) -> None:
+    def log_build(self, build: CachedBuild, mark: int) -> None:
         """Log a value that was built for it, after which the draft has ``mark`` dropped rows."""
         self._log.append(build)
         self._mark = mark
 
-    def made(self, key: Hashable, value: Any) -> KeptBuild:
+    def entry(self, key: Hashable, value: Any) -> CachedBuild:
         """Return the entry for the cache: the value with its dependencies and log."""
-        return KeptBuild(key, value, self.digests, self.first_s, self.until_s, tuple(self._log))
+        return CachedBuild(key, value, self.digests, self.first_s, self.until_s, tuple(self._log))
 
 
 #: Stands for the digest of a source that is absent.
@@ -158,7 +158,7 @@ class Draft:
         sources: sources by name; an absent one counts as empty.
         taken_at: instant of the snapshot.
         digests: digests of the content of sources, by name; values built from a source without one are not reused.
-        kept: values built for earlier snapshots.
+        cache: values built for earlier snapshots.
 
     Attributes:
         dropped_rows: unusable rows with their reasons; builders add theirs.
@@ -169,11 +169,11 @@ class Draft:
         sources: Mapping[str, RawSource],
         taken_at: datetime,
         digests: Mapping[str, str] | None = None,
-        kept: KeptBuilds | None = None,
+        cache: BuildCache | None = None,
     ) -> None:
         self._sources, self._digests = sources, digests or {}
-        self._kept = KeptBuilds() if kept is None else kept
-        self._made: dict[Hashable, KeptBuild] = {}
+        self._cache = BuildCache() if cache is None else cache
+        self._builds: dict[Hashable, CachedBuild] = {}
         self._under_way: list[Making] = []
         self._now_s = taken_at.timestamp()
         self.dropped_rows: list[DroppedRow] = []
@@ -207,14 +207,14 @@ class Draft:
 
     def _value(self, key: Hashable, make: Callable[[], Built]) -> Built:
         parent = self._under_way[-1] if self._under_way else None
-        build = self._made.get(key)
+        build = self._builds.get(key)
         if build is not None:
             if parent is not None:
                 parent.uses(build)
             return cast(Built, build.value)  # only results of `make` are ever stored under the key
         if parent is not None:
             parent.log_rows(self.dropped_rows)
-        build = self._kept.find(key, self._digest, self._now_s)
+        build = self._cache.find(key, self._digest, self._now_s)
         if build is None:
             build = self._make(key, make)
         else:
@@ -224,7 +224,7 @@ class Draft:
             parent.log_build(build, len(self.dropped_rows))
         return cast(Built, build.value)  # as above
 
-    def _make(self, key: Hashable, make: Callable[[], Built]) -> KeptBuild:
+    def _make(self, key: Hashable, make: Callable[[], Built]) -> CachedBuild:
         making = Making(len(self.dropped_rows))
         self._under_way.append(making)
         try:
@@ -232,17 +232,17 @@ class Draft:
         finally:
             self._under_way.pop()
         making.log_rows(self.dropped_rows)
-        build = self._made[key] = making.made(key, value)
-        self._kept.keep(build)
+        build = self._builds[key] = making.entry(key, value)
+        self._cache.keep(build)
         return build
 
-    def _take_over(self, build: KeptBuild) -> None:
+    def _take_over(self, build: CachedBuild) -> None:
         """Reuse a build: replay its dropped rows, and reuse the values that were built for it."""
-        self._made[build.key] = build
+        self._builds[build.key] = build
         for entry in build.log:
             if isinstance(entry, DroppedRow):
                 self.dropped_rows.append(entry)
-            elif entry.key not in self._made:
+            elif entry.key not in self._builds:
                 self._take_over(entry)
 
     def _digest(self, name: str) -> str | None:

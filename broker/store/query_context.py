@@ -50,20 +50,20 @@ class QueryContext:
         names: the schema names of the database.
         now: the instant for which answers hold (aware).
         config: folder with the operator's own configuration files; None for the shipped ones.
-        kept: results cached for the rest of the transaction, by name.
+        cache: results cached for the rest of the transaction, by name.
     """
 
     connection: sa.Connection
     names: Names
     now: datetime
     config: Path | None = None
-    kept: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    cache: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def once(self, name: str, read: Callable[[], ReadT]) -> ReadT:
         """The result of ``read``, called once per transaction and cached under ``name``."""
-        if name not in self.kept:
-            self.kept[name] = read()
-        answer: ReadT = self.kept[name]
+        if name not in self.cache:
+            self.cache[name] = read()
+        answer: ReadT = self.cache[name]
         return answer
 
     @cached_property

@@ -17,18 +17,18 @@ class PlainFields(Mapping[str, Any]):
         answer: an answer that no longer changes.
     """
 
-    __slots__ = ("_answer", "_made")
+    __slots__ = ("_answer", "_cache")
 
     def __init__(self, answer: BaseModel) -> None:
         self._answer = answer
-        self._made: dict[str, Any] = {}
+        self._cache: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
-        if name not in self._made:
+        if name not in self._cache:
             if name not in self._names():
                 raise KeyError(name)
-            self._made[name] = plain(getattr(self._answer, name))
-        return self._made[name]
+            self._cache[name] = plain(getattr(self._answer, name))
+        return self._cache[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names())

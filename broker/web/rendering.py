@@ -195,9 +195,9 @@ def _address_with(request: Request, name: str) -> str:
     return str(request.url.include_query_params(format=name).replace(scheme="", netloc=""))
 
 
-def for_reader(request: Request, found: A) -> A:
+def for_reader(request: Request, model: A) -> A:
     """Return the answer as this reader may see it in pictures: without user names unless logged in."""
-    return found if identity_of(request) is not None else type(found).model_validate(hidden(plain(found)))
+    return model if identity_of(request) is not None else type(model).model_validate(hidden(plain(model)))
 
 
 def html(request: Request, template: str, context: Mapping[str, Any], status: int = 200) -> Response:

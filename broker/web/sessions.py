@@ -54,16 +54,16 @@ class Sessions:
 
     def __init__(self, steady_s: Callable[[], float], lasts_s: float) -> None:
         self._steady_s, self._lasts_s = steady_s, lasts_s
-        self._kept: OrderedDict[bytes, Session] = OrderedDict()
+        self._sessions: OrderedDict[bytes, Session] = OrderedDict()
         self._lock = threading.Lock()
 
     def begin(self, identity: Identity) -> str:
         """Begin a session and return the value of its cookie."""
         key = secrets.token_urlsafe(_BYTES)
         with self._lock:
-            self._kept[_name(key)] = Session(identity, ends_at_s=self._steady_s() + self._lasts_s)
-            while len(self._kept) > MOST_SESSIONS:
-                self._kept.popitem(last=False)
+            self._sessions[_name(key)] = Session(identity, ends_at_s=self._steady_s() + self._lasts_s)
+            while len(self._sessions) > MOST_SESSIONS:
+                self._sessions.popitem(last=False)
         return key
 
     def find(self, key: str | None) -> Session | None:
@@ -71,16 +71,16 @@ class Sessions:
         if not key:
             return None
         with self._lock:
-            session = self._kept.get(_name(key))
+            session = self._sessions.get(_name(key))
             if session is not None and self._steady_s() >= session.ends_at_s:
-                del self._kept[_name(key)]
+                del self._sessions[_name(key)]
                 session = None
         return session
 
     def end(self, key: str | None) -> None:
         """End a session; its cookie is no longer accepted."""
         with self._lock:
-            self._kept.pop(_name(key or ""), None)
+            self._sessions.pop(_name(key or ""), None)
 
 
 def _name(key: str) -> bytes:

@@ -59,9 +59,10 @@ class Catalogue:
 class PlacedDatasets:
     """Where datasets are (length P), one row for a dataset (position in its table) and endpoint, sorted by both.
 
-    ``available`` counts every file that is there, ``found`` in a container only those of constituents that are complete
-    there; ``total`` counts the files of the whole dataset or container. ``spans`` are those of a container, one for
-    each of these constituents: from after which file to which file, in the order of all files of the dataset.
+    ``available`` counts every file that is there. ``in_whole_parts`` counts, in a container, only the files of
+    constituents that are complete there. ``total`` counts the files of the whole dataset or container. ``spans`` are
+    those of a container, one for each of these constituents: from after which file to which file, in the order of all
+    files of the dataset.
     """
 
     dataset: Ints
@@ -69,14 +70,14 @@ class PlacedDatasets:
     is_tape: Bools
     is_vp: Bools
     available: Floats
-    found: Floats
+    in_whole_parts: Floats
     total: Floats
     complete: Bools
     spans: Objects  # None for datasets that are not containers
 
     def of_whole_parts(self) -> PlacedDatasets:
-        """The table with ``found`` as ``available``: a constituent that is held only in part counts as absent."""
-        return replace(self, available=self.found)
+        """The table with ``in_whole_parts`` as ``available``: a constituent held only in part counts as absent."""
+        return replace(self, available=self.in_whole_parts)
 
     def of_first_files(self) -> PlacedDatasets:
         """The table without spans: an endpoint holds the first files, up to its number of available ones."""
@@ -94,7 +95,7 @@ def at_vp_endpoints(catalogue: Catalogue) -> Catalogue:
     return replace(catalogue, replicas=taken(replicas, np.flatnonzero(~foreign))) if foreign.any() else catalogue
 
 
-def asked_dids(datasets: DatasetTable, wanted: Ints) -> tuple[tuple[Did, ...], Ints]:
+def distinct_dids(datasets: DatasetTable, wanted: Ints) -> tuple[tuple[Did, ...], Ints]:
     """The distinct DIDs of the datasets ``wanted``, and the position of each dataset's DID among them."""
     position: dict[Did, int] = {}
     codes = [position.setdefault(scope_and_name(datasets.name[d]), len(position)) for d in wanted.tolist()]
@@ -120,15 +121,15 @@ def is_catalogued(catalogue: Catalogue, did: int, with_replicas: frozenset[int])
     return any(is_catalogued(catalogue, part, with_replicas) for part in catalogue.parts.get(did, ()) if part != did)
 
 
-def is_asked(catalogue: Catalogue, did: int, with_replicas: frozenset[int]) -> bool:
+def has_answer(catalogue: Catalogue, did: int, with_replicas: frozenset[int]) -> bool:
     """Whether the catalogue's answer is final: Rucio has answered for the dataset and its constituents."""
     if did in catalogue.unasked and did not in catalogue.groupings and did not in with_replicas:
-        return did in catalogue.parts and _parts_asked(catalogue, did, with_replicas)
-    return _parts_asked(catalogue, did, with_replicas)
+        return did in catalogue.parts and _parts_have_answers(catalogue, did, with_replicas)
+    return _parts_have_answers(catalogue, did, with_replicas)
 
 
-def _parts_asked(catalogue: Catalogue, did: int, with_replicas: frozenset[int]) -> bool:
-    return all(is_asked(catalogue, part, with_replicas) for part in catalogue.parts.get(did, ()) if part != did)
+def _parts_have_answers(catalogue: Catalogue, did: int, with_replicas: frozenset[int]) -> bool:
+    return all(has_answer(catalogue, part, with_replicas) for part in catalogue.parts.get(did, ()) if part != did)
 
 
 def files_of_dids(catalogue: Catalogue, did_of: Ints, nfiles: Floats) -> Floats:
@@ -177,7 +178,7 @@ def _place_plain(replicas: ReplicaRows, wanted: Ints, did_of: Ints) -> PlacedDat
         is_tape=replicas.is_tape[row],
         is_vp=is_vp,
         available=available,
-        found=available,
+        in_whole_parts=available,
         total=total,
         complete=is_vp | (available == total),
         spans=np.full(len(row), None, dtype=np.object_),
@@ -191,7 +192,7 @@ def _with_containers(catalogue: Catalogue, plain: PlacedDatasets, wanted: Ints, 
         rows_of.setdefault(did, []).append(row)
     sums = {did: _place_container(catalogue, rows_of, catalogue.parts[did]) for did in dict.fromkeys(did_of.tolist())}
     rows = [(at, *row) for at, did in zip(wanted.tolist(), did_of.tolist(), strict=True) for row in sums[did]]
-    dataset, rse, is_tape, is_vp, available, found, total, complete, spans = (
+    dataset, rse, is_tape, is_vp, available, in_whole_parts, total, complete, spans = (
         zip(*rows, strict=True) if rows else [()] * 9
     )
     return PlacedDatasets(
@@ -200,7 +201,7 @@ def _with_containers(catalogue: Catalogue, plain: PlacedDatasets, wanted: Ints, 
         np.append(plain.is_tape, np.array(is_tape, dtype=np.bool_)),
         np.append(plain.is_vp, np.array(is_vp, dtype=np.bool_)),
         np.append(plain.available, floats(available)),
-        np.append(plain.found, floats(found)),
+        np.append(plain.in_whole_parts, floats(in_whole_parts)),
         np.append(plain.total, floats(total)),
         np.append(plain.complete, np.array(complete, dtype=np.bool_)),
         np.append(plain.spans, objects(spans)),

@@ -249,8 +249,8 @@ def form_chunks(
     first_of_master = np.concatenate([[True], request[1:] != request[:-1]]) if len(request) else usejumbo == "R"
     # the first chunk of a master is the jumbo one, the others stay unchanged; a lacking task takes one file
     jumbo = np.isin(usejumbo, ["R", "P", "L"]) & first_of_master
-    kept = (usejumbo != "L") | first_of_master
-    starts, stops, request, jumbo = starts[kept], stops[kept], request[kept], jumbo[kept]
+    is_chunk = (usejumbo != "L") | first_of_master
+    starts, stops, request, jumbo = starts[is_chunk], stops[is_chunk], request[is_chunk], jumbo[is_chunk]
     dataset = masters.dataset[request]
     ramcount = keys[starts].astype(np.float64)
     ramcount[(keys[starts] == 0) & ~master_files.has_zero[request]] = np.nan

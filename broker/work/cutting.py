@@ -140,9 +140,9 @@ class RunCutter:
         else:
             first, stop = self._grown(count, fit, seconds)
         walltime = self._walltimes(first, stop, seconds)
-        kept = _long_enough(walltime, fit.least_walltime_s)
-        self._at = int(stop[kept - 1]) if kept else self._at
-        return CutPiece(first[:kept], stop[:kept], walltime[:kept], fit)
+        jobs = _long_enough(walltime, fit.least_walltime_s)
+        self._at = int(stop[jobs - 1]) if jobs else self._at
+        return CutPiece(first[:jobs], stop[:jobs], walltime[:jobs], fit)
 
     def _walltime_before(self, limits: CutLimits) -> Ints | None:
         key = (limits.cores, limits.corepower)

@@ -23,7 +23,7 @@ import numpy as np
 
 from broker.domain.arrays import AnyArray, Bools, Floats, Ints, Objects, Texts, objects, taken, texts
 from broker.domain.work import DroppedRow, HeldParts, InputTable, ReplicaTable
-from broker.work.catalogue import Catalogue, PlacedDatasets, is_asked, is_catalogued, is_distributed
+from broker.work.catalogue import Catalogue, PlacedDatasets, has_answer, is_catalogued, is_distributed
 from broker.work.chunks import ChunkTable, InputFiles
 from broker.work.input_files import scope_and_name, stored_bytes, unique_totals
 from broker.work.tasks import DatasetTable
@@ -122,7 +122,7 @@ class FilesOfInputs:
         part = slice(int(self._bounds[one]), int(self._bounds[one + 1]))
         return enumerate(self._fileid[part].tolist(), part.start)
 
-    def marks(self) -> list[Bools]:
+    def masks(self) -> list[Bools]:
         """(N,) the marks of the files of each input."""
         bounds = self._bounds.tolist()
         return [self.marked[first:stop] for first, stop in pairwise(bounds)]
@@ -219,7 +219,7 @@ def place_inputs(
         files = FilesOfInputs(inputs, rows.input[some])
         _mark(files, rows, some, placed, limits, named)
         sums[some] = files.distinct_totals()
-        for row, mask in zip(some.tolist(), files.marks(), strict=True):
+        for row, mask in zip(some.tolist(), files.masks(), strict=True):
             held[row] = mask
     at, there = np.maximum(rows.placed, 0), rows.placed >= 0
     # an endpoint that is known from named files alone has no row in ``placed``, which may have none at all
@@ -229,7 +229,7 @@ def place_inputs(
         rse=rows.rse,
         is_tape=known.is_tape[at] & there,
         is_vp=known.is_vp[at] & there,
-        found=np.where(there, known.found[at], 0.0),
+        found=np.where(there, known.in_whole_parts[at], 0.0),
         total=np.where(there, known.total[at], np.nan),
         complete=known.complete[at] & there,
         holds_all=rows.holds_all,
@@ -278,7 +278,7 @@ def _input_table(
         bytes=totals[:, 1],
         dataset_files=dataset_files[inputs.dataset],
         catalogued=np.array([known.get(did, False) for did in dids], dtype=np.bool_),
-        asked=np.array([is_asked(catalogue, did, with_replicas) for did in dids], dtype=np.bool_),
+        asked=np.array([has_answer(catalogue, did, with_replicas) for did in dids], dtype=np.bool_),
         is_container=np.array([did in catalogue.parts for did in dids], dtype=np.bool_),
     )
 

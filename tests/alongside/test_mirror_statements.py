@@ -19,7 +19,7 @@ from broker.alongside.statements.copied_tables import (
     READY_FILES,
     WAITS,
     grid_copies,
-    made_jobs,
+    placement_copies,
     task_copies,
 )
 from broker.alongside.statements.table_copy import Slice, binds_of, instants, numbered, select
@@ -45,7 +45,7 @@ def statements() -> list[str]:
     """All statements of the copies."""
     condition, _ = numbered("c.jeditaskid", [1, 2])
     copies = [*grid_copies(), *task_copies(), READY_FILES, WAITS, ENDED_JOBS]
-    copies += [copy for table in JOB_TABLES for copy in made_jobs(table)]
+    copies += [copy for table in JOB_TABLES for copy in placement_copies(table)]
     texts = [select(copy, part, SCHEMAS, copy.columns) for copy in copies for part in copy.slices]
     texts += [select(copy, Slice(condition), SCHEMAS, copy.columns) for copy in (FILES, PARAMETERS)]
     return texts + [columns_statement(backend, "S", "T")[0] for backend in get_args(Backend)]

@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from broker.domain.decisions import Candidate, Decision, DecisionRecord, FunnelStep, Origin
-from broker.feeds.statements.feed_runs import KeptChange
+from broker.feeds.statements.feed_runs import ChangeRecord
 from broker.feeds.statements.queue_pins import Pin
 from broker.history.answers.history import Beside, History, beside_events, event_sentence, history
 from broker.store.connection.database import Database
@@ -122,5 +122,5 @@ def test_pins_between_the_first_event_and_now(times: dict[str, datetime], words:
 
 
 def test_changes_before_the_first_event_do_not_count() -> None:
-    change = KeptChange(NOON - timedelta(seconds=1), "schedconfig_json", ("Q1",), "changed", {"status": ["a", "b"]})
+    change = ChangeRecord(NOON - timedelta(seconds=1), "schedconfig_json", ("Q1",), "changed", {"status": ["a", "b"]})
     assert not list(beside_events(Beside({"Q1": [change]}, {}), NOON, NOON))

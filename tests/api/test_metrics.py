@@ -24,7 +24,7 @@ from broker.domain.rejection_counts import CANDIDATE, QueueCounts
 from broker.feature import pages
 from broker.resources import path
 from broker.service.routes.metrics import BrokerMetrics, Growth, rejections_in, submitted_pilots
-from broker.service.statements.metric_reads import standing
+from broker.service.statements.metric_reads import current_state
 from broker.store.connection.database import Database
 from tests.api import promql
 from tests.api.decided import decided_database
@@ -113,7 +113,7 @@ def test_counters_grow_by_the_decisions_since_the_last_look(decided: tuple[Datab
 
 def _forgetter(server: ApiServer) -> Any:
     """A function that drops the cached metrics, so that they are counted again."""
-    metrics = server.app.state.api.kept["metrics"]
+    metrics = server.app.state.api.cache["metrics"]
 
     def forget() -> None:
         metrics._shown = None
@@ -302,7 +302,7 @@ def test_submitted_pilots_are_counted_by_state_and_recently_ended_ones_by_outcom
                     ('ended', NULL, 1)) AS pilot (state, outcome, ago)""")
         )
     with database.read_snapshot() as connection:
-        reads = standing(connection, database.names, ())
+        reads = current_state(connection, database.names, ())
     families = {family.name: family for family in submitted_pilots(reads)}
     counts = {
         name: {sample.labels[label]: sample.value for sample in families[name].samples}

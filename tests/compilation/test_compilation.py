@@ -48,7 +48,7 @@ def cache_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Pa
     monkeypatch.setattr(loading, "mode", "where it pays")
     monkeypatch.setattr(loading, "_seen", 0)
     monkeypatch.setattr(loading, "_failed", 0)
-    monkeypatch.setattr(loading, "_told_of_extra", False)
+    monkeypatch.setattr(loading, "_has_logged_hint", False)
     monkeypatch.setattr(loading, "_read_modules", {})
     monkeypatch.setattr(loading.importlib, "import_module", lambda name: Loop())
     monkeypatch.setattr(gc, "freeze", lambda: None)

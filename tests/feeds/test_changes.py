@@ -15,7 +15,7 @@ AFTER = MappedTable(
     ("panda_queue",),
     ("data",),
     {("same",): ({"a": 1, "b": [2]},), ("other",): ({"a": 9, "new": 3},), ("new",): ({},)},
-    kept=frozenset({("kept",)}),
+    retained_keys=frozenset({("kept",)}),
 )
 
 

@@ -66,7 +66,7 @@ def test_a_queue_with_an_invalid_value_keeps_its_earlier_row(field: str, value: 
     table = queue_table(document({"Q": queue(**{field: value}), "R": queue()}))
     assert codes(table.dropped_rows) == ({"Q": code} if code else {})
     assert (("Q",) in table.rows) == (not code)
-    assert table.kept == (frozenset({("Q",)}) if code else frozenset())
+    assert table.retained_keys == (frozenset({("Q",)}) if code else frozenset())
     assert ("R",) in table.rows
 
 
@@ -99,7 +99,7 @@ def test_duplicate_names_and_invalid_records_are_dropped() -> None:
     text = '{"A": {"maxrss": 1}, "B": {}, "A": {"maxrss": 2}, "C": 5, "D": {"x": NaN}, "E": {"x": "\\u0000"}}'
     table = queue_table(raw(text))
     assert codes(table.dropped_rows) == {"A": "duplicate_name", "C": "wrong_type", "D": "not_finite", "E": "not_text"}
-    assert set(table.rows) == {("B",)} and table.kept == {("A",), ("C",), ("D",), ("E",)}
+    assert set(table.rows) == {("B",)} and table.retained_keys == {("A",), ("C",), ("D",), ("E",)}
 
 
 def test_tags_are_stored_whole() -> None:
@@ -134,7 +134,7 @@ def test_sites_are_nuclei_by_their_policies() -> None:
 def test_stored_rows_of_an_invalid_site_are_kept(field: str, value: Any, code: str) -> None:
     sites_document = document(sites(A={field: value}, B={}), "sites")
     assert codes(site_table(sites_document).dropped_rows) == {"A": code}
-    assert site_table(sites_document).kept == {("A",)}
+    assert site_table(sites_document).retained_keys == {("A",)}
     queue_table_of_site = panda_site_table(sites_document)
     assert queue_table_of_site.keeps(("Q",), ("A",)) and not queue_table_of_site.keeps(("Q",), ("B",))
 
@@ -197,7 +197,7 @@ def test_detailed_states() -> None:
     invalid = endpoints({}, states={"E": {"read_lan": {"status": {"value": "MAYBE"}}}})
     assert codes(invalid.dropped_rows) == {"E": "out_of_range"}
     assert (
-        invalid.kept
+        invalid.retained_keys
         == {
             ("E",),
         }
@@ -216,7 +216,7 @@ def test_tape(tape: bool | None, column: str | None) -> None:
 )
 def test_an_invalid_endpoint_keeps_its_row(record: dict[str, Any], code: str) -> None:
     table = endpoints(record)
-    assert codes(table.dropped_rows)["E"] == code and ("E",) in table.kept
+    assert codes(table.dropped_rows)["E"] == code and ("E",) in table.retained_keys
 
 
 SITE_OF = {"E1": "A", "E2": "A", "E3": "B"}

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, strategies as st
 
 from broker.feeds.model.rucio.answers import (
-    Asked,
     Needed,
     Pace,
     RawAnswer,
     Replica,
+    RequestRecord,
     after_answer,
     after_failure,
     due,
@@ -195,8 +195,8 @@ def test_failures_wait_longer_and_longer_and_keep_the_digest() -> None:
     assert record.digest == "a" and after_answer(DID, record, "a", NOW, PACE).interval_s == 600
 
 
-def request_record(name: str, in_s: float, digest: str | None = "x") -> Asked:
-    return Asked(("s", name), NOW + timedelta(seconds=in_s), 300, digest)
+def request_record(name: str, in_s: float, digest: str | None = "x") -> RequestRecord:
+    return RequestRecord(("s", name), NOW + timedelta(seconds=in_s), 300, digest)
 
 
 def test_new_datasets_come_first_and_then_the_most_urgent() -> None:

@@ -122,7 +122,7 @@ def judged_forecasts(
     return JudgedForecasts(
         kind=texts(["queue"] * count),
         subject=texts(subject),
-        told_s=np.array([forecast] * count),
+        quantiles_s=np.array([forecast] * count),
         usual_s=np.full(count, 100.0),
         waited_s=np.array(waited),
         is_known=np.full(count, known),

@@ -27,7 +27,7 @@ def past(ahead_s: Floats, waited_s: Floats, made_s: Floats | None = None, cell: 
     times_s = np.arange(count, dtype=np.float64) if made_s is None else made_s
     known = np.ones(count, dtype=np.bool_)
     about = {name: getattr(subjects(ahead_s, cell), name) for name in ("kind", "cell", "situation", "clues")}
-    return Past(**about, made_s=times_s, waited_s=waited_s, is_known=known, told_s=np.full((count, 3), NAN))
+    return Past(**about, made_s=times_s, waited_s=waited_s, is_known=known, quantiles_s=np.full((count, 3), NAN))
 
 
 def draw_waits(count: int, seed: int) -> tuple[Floats, Floats]:
@@ -74,7 +74,7 @@ def test_open_cases_make_forecasts_later() -> None:
 def test_misses_above_move_the_upper_edge_later_and_keep_the_median() -> None:
     ahead, waited = draw_waits(600, 4)
     before = past(ahead, waited)
-    missed = dataclasses.replace(before, told_s=np.stack([waited / 9, waited / 4, waited / 2], axis=1))
+    missed = dataclasses.replace(before, quantiles_s=np.stack([waited / 9, waited / 4, waited / 2], axis=1))
     subject = subjects(np.array([600.0]))
     calm = make_forecasts(subject, before, 600.0, Settings(step=0.0)).quantiles_s[0]
     wary = make_forecasts(subject, missed, 600.0, Settings(step=0.02)).quantiles_s[0]
@@ -116,7 +116,7 @@ def test_too_wide_intervals_of_task_kinds_narrow_after_few_starts() -> None:
     ahead, waited = np.full(60, 600.0), np.arange(100.0, 700.0, 10.0)
     forecasts = np.stack([waited / 9, waited, waited * 9], axis=1)
     subject = subjects(ahead[:1], kind="task_kind")
-    wide = dataclasses.replace(past(ahead, waited), kind=texts(["task_kind"] * 60), told_s=forecasts)
+    wide = dataclasses.replace(past(ahead, waited), kind=texts(["task_kind"] * 60), quantiles_s=forecasts)
     calm = make_forecasts(subject, wide, 600.0, Settings(cases=60, step=0.0)).quantiles_s[0]
     adjusted = make_forecasts(subject, wide, 600.0, Settings(cases=60)).quantiles_s[0]
     # 50 hits of p50 below 10 min: the first 13 move an edge by 1 / 21 to 1 / 33, the others by 0.03, each times 0.1
@@ -131,7 +131,8 @@ def edge_factors(told_s: Floats, waited_s: Floats, is_known: Bools | None = None
     calm = past(np.append(ahead, np.full(count, 1e9)), np.append(others, waited_s))
     no_forecasts, known = np.full((400, 3), NAN), np.ones(count, dtype=np.bool_) if is_known is None else is_known
     cases = dataclasses.replace(
-        calm, told_s=np.concatenate([no_forecasts, told_s]), is_known=np.append(np.ones(400, dtype=np.bool_), known),
+        calm, quantiles_s=np.concatenate([no_forecasts, told_s]),
+        is_known=np.append(np.ones(400, dtype=np.bool_), known),
         made_s=np.full(400 + count, DAY_S) - np.append(np.zeros(400), waited_s),
     )  # fmt: skip
     subject = subjects(np.array([1000.0]))
@@ -185,7 +186,9 @@ def test_a_thousand_simultaneous_outcomes_move_an_edge_as_far_as_three_hundred()
 
 def test_old_misses_are_forgotten() -> None:
     ahead, waited = draw_waits(600, 4)
-    missed = dataclasses.replace(past(ahead, waited), told_s=np.stack([waited / 9, waited / 4, waited / 2], axis=1))
+    missed = dataclasses.replace(
+        past(ahead, waited), quantiles_s=np.stack([waited / 9, waited / 4, waited / 2], axis=1)
+    )
     subject = subjects(np.array([600.0]))
     calm = make_forecasts(subject, missed, 60 * DAY_S, Settings(step=0.0)).quantiles_s
     assert make_forecasts(subject, missed, 60 * DAY_S, Settings()).quantiles_s == pytest.approx(calm)

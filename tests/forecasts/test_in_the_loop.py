@@ -33,4 +33,4 @@ def test_later_cases_change_no_earlier_forecast(awaited: list[Awaited]) -> None:
     early = told_of(half, SETTINGS, DAYS * 86_400.0)
     whole = told_of(awaited, SETTINGS, DAYS * 86_400.0)
     assert len(early) > 100
-    assert np.array_equal(early.told_s, whole.told_s[: len(early)], equal_nan=True)
+    assert np.array_equal(early.quantiles_s, whole.quantiles_s[: len(early)], equal_nan=True)

@@ -6,14 +6,14 @@ import pytest
 
 from broker.gdpconfig.catalogue import UnknownKeyError, ValueRefusedError, shipped_catalogue
 from broker.gdpconfig.proposals import NotAProposal, Proposal, grid, proposed, read_proposals, read_ranges
-from broker.gdpconfig.publish import Published, found_in_table
+from broker.gdpconfig.publish import Published, table_content
 
 CATALOGUE = shipped_catalogue()
 
 
 @pytest.fixture
 def published() -> Published:
-    return found_in_table(CATALOGUE, [], None)
+    return table_content(CATALOGUE, [], None)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ from broker.gdpconfig.publish import (
     Published,
     differences,
     fingerprint,
-    found_in_table,
     last_good_from_json,
     last_good_to_json,
     plan_outside,
@@ -23,6 +22,7 @@ from broker.gdpconfig.publish import (
     plan_unset,
     rows_from_json,
     rows_to_json,
+    table_content,
 )
 from broker.gdpconfig.values import ConfigRow
 
@@ -35,12 +35,12 @@ def row(key: str, value: str, kind: str = "integer", vo: str = "atlas", componen
 
 
 def published(*rows: ConfigRow, version: int = 7) -> Published:
-    from_table = found_in_table(CATALOGUE, rows, None)
+    from_table = table_content(CATALOGUE, rows, None)
     return Published(version, from_table.rows, from_table.last_good, CATALOGUE)
 
 
 def test_the_first_reading_of_a_table_is_version_one() -> None:
-    from_table = found_in_table(CATALOGUE, [row("NQUEUED_SAT_CAP", "9"), row("OTHER", "x")], None)
+    from_table = table_content(CATALOGUE, [row("NQUEUED_SAT_CAP", "9"), row("OTHER", "x")], None)
     assert from_table.version == 0
     edit = plan_outside(from_table, None)
     assert edit is not None
@@ -53,7 +53,7 @@ def test_the_first_reading_of_a_table_is_version_one() -> None:
 def test_an_unchanged_table_is_the_latest_version_in_any_row_order() -> None:
     rows = [row("NQUEUED_SAT_CAP", "9"), row("NW_THRESHOLD", "1.5", "float"), row("MIN_WEIGHT_user", "1", vo="cms")]
     latest = published(*rows)
-    from_table = found_in_table(CATALOGUE, rows[::-1], latest)
+    from_table = table_content(CATALOGUE, rows[::-1], latest)
     assert from_table is latest
     assert plan_outside(from_table, latest) is None
 
@@ -61,7 +61,7 @@ def test_an_unchanged_table_is_the_latest_version_in_any_row_order() -> None:
 def test_rows_of_other_programs_make_no_version() -> None:
     latest = published(row("NQUEUED_SAT_CAP", "9"))
     foreign_rows = [ConfigRow("pilot", "pilot", "NQUEUED_SAT_CAP", "atlas", "1", "int"), row("UNKNOWN_KEY", "1")]
-    assert found_in_table(CATALOGUE, [*latest.rows, *foreign_rows], latest) is latest
+    assert table_content(CATALOGUE, [*latest.rows, *foreign_rows], latest) is latest
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_rows_of_other_programs_make_no_version() -> None:
 )
 def test_a_change_by_another_program_makes_a_version(table_rows: list[ConfigRow], action: str) -> None:
     latest = published(row("NQUEUED_SAT_CAP", "9"))
-    edit = plan_outside(found_in_table(CATALOGUE, table_rows, latest), latest)
+    edit = plan_outside(table_content(CATALOGUE, table_rows, latest), latest)
     assert edit is not None
     assert edit.result.version == 8
     assert [(change.row_id, change.action) for change in edit.changes] == [(SAT_CAP, action)]
@@ -83,13 +83,13 @@ def test_a_change_by_another_program_makes_a_version(table_rows: list[ConfigRow]
 def test_a_row_that_becomes_invalid_keeps_its_last_good_value_over_many_versions() -> None:
     latest = published(row("NQUEUED_SAT_CAP", "9"))
     for value in ("many", "0.5", "-1"):
-        from_table = found_in_table(CATALOGUE, [row("NQUEUED_SAT_CAP", value)], latest)
+        from_table = table_content(CATALOGUE, [row("NQUEUED_SAT_CAP", value)], latest)
         edit = plan_outside(from_table, latest)
         assert edit is not None
         latest = edit.result
         assert latest.tuning("atlas").number("NQUEUED_SAT_CAP") == 9
-        assert [bad.kept for bad in latest.bad_rows] == [9]
-    edit = plan_outside(found_in_table(CATALOGUE, [row("NQUEUED_SAT_CAP", "11")], latest), latest)
+        assert [bad.last_good for bad in latest.bad_rows] == [9]
+    edit = plan_outside(table_content(CATALOGUE, [row("NQUEUED_SAT_CAP", "11")], latest), latest)
     assert edit is not None
     assert edit.result.bad_rows == ()
     assert edit.result.tuning("atlas").number("NQUEUED_SAT_CAP") == 11
@@ -98,11 +98,11 @@ def test_a_row_that_becomes_invalid_keeps_its_last_good_value_over_many_versions
 def test_removing_a_row_forgets_its_last_good_value() -> None:
     latest = published(row("NQUEUED_SAT_CAP", "9"))
     for rows in ([], [row("NQUEUED_SAT_CAP", "many")]):
-        edit = plan_outside(found_in_table(CATALOGUE, rows, latest), latest)
+        edit = plan_outside(table_content(CATALOGUE, rows, latest), latest)
         assert edit is not None
         latest = edit.result
     assert latest.tuning("atlas").number("NQUEUED_SAT_CAP") == 150
-    assert [bad.kept for bad in latest.bad_rows] == [None]
+    assert [bad.last_good for bad in latest.bad_rows] == [None]
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_rollback_makes_a_new_version_with_the_old_rows() -> None:
 
 def test_rollback_to_an_invalid_row_restores_its_last_good_value() -> None:
     good = published(row("NQUEUED_SAT_CAP", "9"), version=1)
-    wrong = plan_outside(found_in_table(CATALOGUE, [row("NQUEUED_SAT_CAP", "x")], good), good)
+    wrong = plan_outside(table_content(CATALOGUE, [row("NQUEUED_SAT_CAP", "x")], good), good)
     assert wrong is not None
     current = published(version=7)
     edit = plan_rollback(current, wrong.result)

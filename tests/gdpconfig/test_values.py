@@ -102,7 +102,7 @@ def test_an_invalid_row_keeps_the_last_good_value_and_gives_a_reason(key: str, t
     assert without_last_good.usable == {}
     for judgement, value in ((with_last_good, last_good), (without_last_good, None)):
         (bad,) = judgement.bad
-        assert (bad.component, bad.key, bad.vo, bad.kept) == ("jobbroker", key, "atlas", value)
+        assert (bad.component, bad.key, bad.vo, bad.last_good) == ("jobbroker", key, "atlas", value)
         assert why in bad.why
         assert f"jobbroker/{key}" in str(bad)
 
@@ -111,7 +111,7 @@ def test_a_last_good_value_that_is_no_longer_allowed_is_dropped() -> None:
     invalid_row = row("NQUEUED_SAT_CAP", "x")
     judgement = judge_rows(CATALOGUE, [invalid_row], {invalid_row.row_id: -5})
     assert judgement.usable == {}
-    assert judgement.bad[0].kept is None
+    assert judgement.bad[0].last_good is None
 
 
 def test_rows_of_other_programs_and_components_and_unknown_keys_are_ignored() -> None:

@@ -44,7 +44,7 @@ def test_every_keyword() -> None:
 )
 def test_outputs_of_a_job(attributes: str, outputs: tuple[str, ...], keeps_log: bool) -> None:
     request = request_of(f'[ Executable = "x"; {attributes} ]')
-    assert (request.outputs, request.keeps_log, request.kept) == (outputs, keeps_log, {})
+    assert (request.outputs, request.keeps_log, request.other_keywords) == (outputs, keeps_log, {})
 
 
 @pytest.mark.parametrize("name", ["a b", "-a", "a;b", "a/", "ä", "x" * 201, "*.root"])
@@ -56,7 +56,9 @@ def test_invalid_names_of_output_files_are_refused(name: str) -> None:
 def test_cfg_gives_the_same_request() -> None:
     text = "Executable = x\nSite = A, B\nBannedSite = C\nCPUTime = 3600.0\nStdOutput = o\n"
     request = job_request(read_job(text, "cfg").description)
-    assert request == JobRequest("x", sites=("A", "B"), banned_sites=("C",), cpu_time_s=3600, kept={"StdOutput": "o"})
+    assert request == JobRequest(
+        "x", sites=("A", "B"), banned_sites=("C",), cpu_time_s=3600, other_keywords={"StdOutput": "o"}
+    )
 
 
 @pytest.mark.parametrize("value", ['"ANY"', '"any"', '""', "{}", '{"A", "Any"}', '" , "'])

@@ -11,7 +11,7 @@ import pytest
 
 from broker.brokerages.profile import ProfileError
 from broker.errors import BrokerError
-from broker.simulation.answers.figures_of_merit import Told, sentence, told
+from broker.simulation.answers.figures_of_merit import PrimaryVerdict, primary_verdict, sentence
 from broker.simulation.commands.policies import wanted_policies
 from broker.simulation.model.comparing import Case, CaseResult, compare, simulate_case
 from broker.simulation.model.conservation import violations
@@ -167,7 +167,7 @@ def test_a_comparison_in_words() -> None:
             *results("other", [0.60, 0.41, 0.50], math.nan),
         ]
     )
-    assert first.told == frozenset() and second.told == {"delivered", "finish_mean_s"}
+    assert first.significant == frozenset() and second.significant == {"delivered", "finish_mean_s"}
     assert sentence(second, first) == (
         "flow, against seed: delivers 10.1 % +- 0.3 more; finishes tasks 2.8 % +- 0.0 sooner"
     )
@@ -209,8 +209,8 @@ def test_sides_without_a_difference_are_reported_as_equal(delivered: list[float]
         (Interval(0.02, math.nan, 1), 0.5, "not known"),  # one seed
     ],
 )
-def test_the_verdict_on_a_difference(difference: Interval, mean: float, word: Told) -> None:
-    assert told("delivered", difference, mean) == word
+def test_the_verdict_on_a_difference(difference: Interval, mean: float, word: PrimaryVerdict) -> None:
+    assert primary_verdict("delivered", difference, mean) == word
 
 
 def test_a_case_runs_a_policy_by_name() -> None:

@@ -278,7 +278,7 @@ def test_jobs_that_use_too_much_memory_are_killed_and_get_twice_as_much(slack: f
     hours = list(grid.tally.memory.values())
     ran = 0 if slack < 0 else 4 + kills
     assert (sum(hour.ran for hour in hours), sum(hour.killed for hour in hours)) == (ran, kills)
-    assert all(hour.asked_gb_h > 0 and hour.used_gb_h > 0 for hour in hours)
+    assert all(hour.requested_gb_h > 0 and hour.used_gb_h > 0 for hour in hours)
     assert grid.tally.failed_jobs == 0 and np.isfinite(grid.tasks[1].done_s).all()
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from broker.cli.main import main
 from broker.simulation.answers.figures_of_merit import sentence
-from broker.simulation.commands.kept_cases import TABLE, KeptCases
+from broker.simulation.commands.kept_cases import TABLE, CaseCheckpoints
 from broker.simulation.commands.running import Lines, run_cases, unsteady
 from broker.simulation.commands.simulate import grid_of, size_of
 from broker.simulation.model.comparing import Case, CaseResult, compare, simulate_case
@@ -50,10 +50,10 @@ class RecordingRunner:
 def test_a_stopped_comparison_resumes(tmp_path: Path) -> None:
     folder = tmp_path / "out"
     with pytest.raises(KeyboardInterrupt):
-        run_cases(CASES, 1, None, KeptCases(folder), RecordingRunner(stops_at=3))
+        run_cases(CASES, 1, None, CaseCheckpoints(folder), RecordingRunner(stops_at=3))
     assert "least_loaded" in (folder / TABLE).read_text() and len(list(folder.glob("*.json"))) == 3
     resumed = RecordingRunner()
-    results = run_cases(CASES, 1, None, KeptCases(folder), resumed)
+    results = run_cases(CASES, 1, None, CaseCheckpoints(folder), resumed)
     assert resumed.ran == [("least_loaded", 2)]
     alone = run_cases(CASES, 1, None)
     assert [_figures(result) for result in results] == [_figures(result) for result in alone]
@@ -64,14 +64,14 @@ def _figures(result: CaseResult) -> str:
 
 
 def test_the_files_are_json_even_with_unknown_figures(tmp_path: Path) -> None:
-    case_store = KeptCases(tmp_path)
+    case_store = CaseCheckpoints(tmp_path)
     result = simulate_case(CASES[0])
     odd = dataclasses.replace(result, stats=dataclasses.replace(result.stats, tail=math.nan, wait_95_s=math.inf))
     case_store.keep(CASES[0], odd)
     (file,) = tmp_path.glob("*.json")
     stats = json.loads(file.read_text(), parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))["stats"]
     assert (stats["tail"], stats["wait_95_s"]) == ("nan", "inf")
-    restored = case_store.found(CASES)[0].stats
+    restored = case_store.load(CASES)[0].stats
     assert math.isnan(restored.tail) and restored.wait_95_s == math.inf
 
 
@@ -84,25 +84,25 @@ def test_the_files_are_json_even_with_unknown_figures(tmp_path: Path) -> None:
     ],
 )
 def test_a_stored_case_with_other_settings_is_never_reused(stored_case: Case, tmp_path: Path) -> None:
-    case_store = KeptCases(tmp_path)
+    case_store = CaseCheckpoints(tmp_path)
     case_store.keep(stored_case, simulate_case(CASES[0]))
-    assert case_store.found(CASES) == {} and case_store.others(CASES) == 1
-    assert list(case_store.found([stored_case])) == [0] and case_store.others([stored_case]) == 0
+    assert case_store.load(CASES) == {} and case_store.others(CASES) == 1
+    assert list(case_store.load([stored_case])) == [0] and case_store.others([stored_case]) == 0
 
 
 def test_a_broken_file_is_named(tmp_path: Path) -> None:
-    case_store = KeptCases(tmp_path)
+    case_store = CaseCheckpoints(tmp_path)
     case_store.keep(CASES[0], simulate_case(CASES[0]))
     (file,) = tmp_path.glob("*.json")
     file.write_text("{")
     with pytest.raises(SimulationError, match=file.name):
-        case_store.found(CASES)
+        case_store.load(CASES)
 
 
 def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(SimulationError, match="the folder cannot be made"):
-        KeptCases(tmp_path / "file")
+        CaseCheckpoints(tmp_path / "file")
 
 
 def test_progress_lines_state_the_remaining_time() -> None:

@@ -111,7 +111,7 @@ def test_the_objects_in_memory_do_not_grow_with_time() -> None:
         tasks, jobs = count_instances(TaskState) - before[0], count_instances(Job) - before[1]
         assert len(grid.tasks) <= tasks <= len(grid.tasks) + len(loop.events)
         assert jobs <= open_jobs + len(loop.events)
-        sizes.append((tasks, jobs, len(loop.events), grid.log.kept, len(grid.tally.wan_bytes), grid.arrived_jobs))
+        sizes.append((tasks, jobs, len(loop.events), grid.log.retained, len(grid.tally.wan_bytes), grid.arrived_jobs))
     early, late = np.array(sizes)
     assert late[-1] > 2.0 * early[-1] and grid.freed_jobs > 0.8 * grid.arrived_jobs
     assert (late[:-1] <= 1.5 * early[:-1] + 20).all(), sizes
@@ -184,7 +184,7 @@ def test_dropped_runs_cannot_be_read_again() -> None:
         )  # fmt: skip
     log.drop(3)
     log.drop(2)
-    assert (len(log), log.kept, log.columns().task.tolist(), log.columns(4).task.tolist()) == (5, 2, [3, 4], [4])
+    assert (len(log), log.retained, log.columns().task.tolist(), log.columns(4).task.tolist()) == (5, 2, [3, 4], [4])
     assert [(position, analysis) for position, *_, analysis in log.ends(3, 5)] == [(3, False), (4, True)]
     with pytest.raises(IndexError, match="run 2 has been dropped"):
         next(log.ends(2, 5))
@@ -199,7 +199,7 @@ def test_a_learning_policy_keeps_the_runs_that_it_has_not_read() -> None:
         dataclasses.replace(scenario, queues=(queue(0, cores=16),)), Learning, 1, figures=SummedFigures(scenario)
     )
     loop.events.run(7200.0)
-    assert (len(loop.grid.log), loop.grid.log.kept) == (10, 7)
+    assert (len(loop.grid.log), loop.grid.log.retained) == (10, 7)
 
 
 def test_a_broker_starts_with_no_runs_read() -> None:

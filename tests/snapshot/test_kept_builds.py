@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from broker.snapshot.build import build_snapshot
-from broker.snapshot.draft import MARGIN_S, Draft, KeptBuilds
+from broker.snapshot.draft import MARGIN_S, BuildCache, Draft
 from broker.snapshot.raw import RawSource, Rows, encode
 from broker.snapshot.snapshot import Snapshot
 from broker.snapshot.sources.links import LINK_VALIDITY_S
@@ -27,7 +27,7 @@ def digests_of(raw_sources: dict[str, RawSource]) -> dict[str, str]:
     return {name: encode(source)[0] for name, source in raw_sources.items()}
 
 
-def make_snapshot(raw_sources: dict[str, RawSource], now: datetime, cache: KeptBuilds | None = None) -> Snapshot:
+def make_snapshot(raw_sources: dict[str, RawSource], now: datetime, cache: BuildCache | None = None) -> Snapshot:
     return build_snapshot("test", now, raw_sources, (), digests_of(raw_sources), cache)
 
 
@@ -42,7 +42,7 @@ step = st.tuples(
 @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(st.lists(step, min_size=2, max_size=4))
 def test_a_snapshot_does_not_depend_on_earlier_ones(steps: list[tuple[list[tuple[str, Row]], float, bool]]) -> None:
-    cache, now = KeptBuilds(), NOW
+    cache, now = BuildCache(), NOW
     for rows, later_s, from_scratch in steps:
         now += timedelta(seconds=later_s)
         grid = small_grid() if from_scratch else bad_rows()
@@ -55,7 +55,7 @@ def test_a_snapshot_does_not_depend_on_earlier_ones(steps: list[tuple[list[tuple
 
 
 def test_unchanged_parts_are_reused_and_the_others_rebuilt() -> None:
-    cache = KeptBuilds()
+    cache = BuildCache()
     first = make_snapshot(sources(**small_grid()), NOW, cache)
     grid = small_grid()
     grid["job_counts"].append(jobs("N_PLAIN", "running", 1))
@@ -67,7 +67,7 @@ def test_unchanged_parts_are_reused_and_the_others_rebuilt() -> None:
 
 
 def test_a_part_of_several_sources_is_rebuilt_when_one_of_them_changes() -> None:
-    cache = KeptBuilds()
+    cache = BuildCache()
     first = make_snapshot(sources(**small_grid()), NOW, cache)
     grid = small_grid()
     grid["schedconfig_json"].append(queue("ANOTHER"))
@@ -86,7 +86,7 @@ def test_a_part_of_several_sources_is_rebuilt_when_one_of_them_changes() -> None
     ],
 )
 def test_links_are_reused_until_one_of_them_expires(later_s: float, is_reused: bool) -> None:
-    cache, grid = KeptBuilds(), small_grid()
+    cache, grid = BuildCache(), small_grid()
     grid["network_matrix_kv"] = [link("SAT", "NUC", "AGIS_closeness", 4, ts=ago(minutes=1))]
     first = make_snapshot(sources(**grid), NOW, cache)
     second = make_snapshot(sources(**grid), NOW + timedelta(seconds=later_s), cache)
@@ -95,20 +95,20 @@ def test_links_are_reused_until_one_of_them_expires(later_s: float, is_reused: b
 
 
 def test_an_expired_link_counts_again_when_the_clock_is_set_back() -> None:
-    cache, grid = KeptBuilds(), small_grid()
+    cache, grid = BuildCache(), small_grid()
     grid["network_matrix_kv"] = [link("SAT", "NUC", "AGIS_closeness", 4, ts=ago(hours=2))]
     assert np.nansum(make_snapshot(sources(**grid), NOW, cache).links.closeness) == 0
     assert np.nansum(make_snapshot(sources(**grid), NOW - timedelta(hours=1.5), cache).links.closeness) == 4
 
 
 def test_a_source_without_a_digest_is_rebuilt() -> None:
-    cache, raw_sources = KeptBuilds(), sources(**small_grid())
+    cache, raw_sources = BuildCache(), sources(**small_grid())
     first = build_snapshot("a", NOW, raw_sources, (), {}, cache)
     assert build_snapshot("b", NOW, raw_sources, (), {}, cache).links is not first.links
 
 
 def test_a_source_that_appears_is_used() -> None:
-    cache, grid = KeptBuilds(), small_grid()
+    cache, grid = BuildCache(), small_grid()
     without = {name: rows for name, rows in grid.items() if name != "network_matrix_kv"}
     assert np.nansum(make_snapshot(sources(**without), NOW, cache).links.closeness) == 0
     assert np.nansum(make_snapshot(sources(**grid), NOW, cache).links.closeness) == 4
@@ -141,7 +141,7 @@ USAGE_S = METRIC_VALIDITY_S["gshare_preference"]
 def test_rows_expire_although_their_source_is_unchanged(
     source: RawSource, condition: Callable[[Draft], Any], later_s: float
 ) -> None:
-    cache, raw_sources = KeptBuilds(), {source.name: source}
+    cache, raw_sources = BuildCache(), {source.name: source}
     answers = [
         condition(Draft(raw_sources, NOW + timedelta(seconds=seconds), digests_of(raw_sources), cache))
         for seconds in (0, later_s - 1, later_s)

@@ -77,8 +77,8 @@ def refresh(database: Database, seconds: float) -> dict[str, int]:
     with database.begin() as connection:
         version = current(connection)
         assert version is not None
-        mapping = new_mapping(connection, version.said.resources)
-        return write_mapping(connection, mapping, version.said.resources, version.id, at(seconds))
+        mapping = new_mapping(connection, version.content.resources)
+        return write_mapping(connection, mapping, version.content.resources, version.id, at(seconds))
 
 
 def rows(database: Database, statement: str, **values: Any) -> list[tuple[Any, ...]]:

@@ -13,7 +13,7 @@ from broker.errors import Refused
 from broker.formats.statements.sss_exchange import NotOurTables
 from broker.store.connection.database import Database
 from broker.store.scenarios.load_dump import load
-from broker.tasks.answers.task_verbs import Actor, Asked, TaskActedOn, act_on_task
+from broker.tasks.answers.task_verbs import Actor, TaskActedOn, VerbRequest, act_on_task
 from broker.tasks.model.verbs import NotYours, Target, WrongState, WrongVerb
 from tests.brokerages import small_grid
 from tests.cli.commands import Command, runner
@@ -44,7 +44,7 @@ def broker(database: Database, capsys: pytest.CaptureFixture[str]) -> Command:
 
 
 def act(database: Database, verb: Any, task: int, by: Actor = OPERATOR, **options: Any) -> TaskActedOn:
-    return act_on_task(database, Asked(verb, task, **options), by, MUCH_LATER)
+    return act_on_task(database, VerbRequest(verb, task, **options), by, MUCH_LATER)
 
 
 def test_a_killed_task_ends_after_its_running_jobs_were_killed(
@@ -107,7 +107,7 @@ def test_a_task_with_jobs_is_not_reported_as_locked(database: Database, broker: 
 
 def test_the_agent_ends_jobs_beyond_the_limit(database: Database, broker: Command, tmp_path: Path) -> None:
     task = running(database, broker, tmp_path, count=6)
-    result = act_on_task(database, Asked("kill", task), OPERATOR, MUCH_LATER, most_jobs=2)
+    result = act_on_task(database, VerbRequest("kill", task), OPERATOR, MUCH_LATER, most_jobs=2)
     assert result.left and result.jobs + result.told == 2
     record, _ = run_agent(database, "completion", MUCH_LATER)
     assert record.outcome == "done", record.error

@@ -15,7 +15,7 @@ import pytest
 import broker
 from broker.access.claims import Expected, Fault
 from broker.api.problem_codes import PROBLEM_CODES, error_classes
-from broker.api.problems import USED, code_of_class, told_of
+from broker.api.problems import USED, code_of_class, token_fault_details
 
 pytestmark = pytest.mark.slow
 
@@ -72,7 +72,9 @@ def _literal_codes() -> set[str]:
                     for argument in code_arguments
                     if isinstance(argument, ast.Constant) and isinstance(argument.value, str)
                 }
-    return codes | {code for fault in get_args(Fault) for code in [told_of(fault, _EXPECTED)[0]]} | {USED[0]}
+    return (
+        codes | {code for fault in get_args(Fault) for code in [token_fault_details(fault, _EXPECTED)[0]]} | {USED[0]}
+    )
 
 
 def _crawl(client: httpx.Client) -> tuple[int, dict[str, str]]:

@@ -97,7 +97,7 @@ def test_a_local_cluster_of_two_processes_gives_the_same_answers(several: list[C
         address = cluster.scheduler_address
         assert answer_on_cluster(several, Comparing(RULES, CHANGES), address, ignore_progress) == answer_here(several)
         with Client(address) as client:  # each worker unpacks a cycle once, whatever the values
-            cached = client.run(lambda: list(deciding._kept))
+            cached = client.run(lambda: list(deciding._cycle_cache))
         assert len(cached) == 2 and {1, 2} >= {len(keys) for keys in cached.values() if keys} != set()
 
 

@@ -103,7 +103,7 @@ def plain_replicas(
             ids_there = {fileid for fileid in ids if any(start < fileid <= end for start, end in spans)}
             marks = [rse in of_dataset[fileid] if fileid in of_dataset else fileid in ids_there for fileid in ids]
             sums = everything if is_whole else unique_totals(files.rows(np.flatnonzero(marks)))
-            kind = bool(placed.is_tape[row]), bool(placed.is_vp[row]), float(placed.found[row]), total
+            kind = bool(placed.is_tape[row]), bool(placed.is_vp[row]), float(placed.in_whole_parts[row]), total
             rows.append(
                 (position, rse, *kind, bool(placed.complete[row]), is_whole, *sums, None if is_whole else marks)
             )

@@ -12,7 +12,7 @@ from broker.domain.arrays import floats, texts
 from broker.work.catalogue import (
     Catalogue,
     ReplicaRows,
-    asked_dids,
+    distinct_dids,
     files_of_dids,
     is_catalogued,
     is_distributed,
@@ -46,7 +46,7 @@ def placed_rows(answer: Catalogue) -> list[tuple[Any, ...]]:
         datasets.is_tape,
         datasets.is_vp,
         datasets.available,
-        datasets.found,
+        datasets.in_whole_parts,
         datasets.total,
         datasets.complete,
     )
@@ -55,7 +55,7 @@ def placed_rows(answer: Catalogue) -> list[tuple[Any, ...]]:
 
 def test_datasets_of_one_name_are_requested_once() -> None:
     datasets = dataset_table([{"name": "mc:a"}, {"name": "b"}, {"name": "mc:a/"}])
-    dids, codes = asked_dids(datasets, np.array([0, 1, 2]))
+    dids, codes = distinct_dids(datasets, np.array([0, 1, 2]))
     assert dids == (("mc", "a"), ("b", "b"))
     assert codes.tolist() == [0, 1, 0]
 

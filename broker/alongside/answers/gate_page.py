@@ -38,17 +38,17 @@ HOW = (
 Row = Sequence[object]
 
 
-def gate_page(found: Gate) -> str:
+def gate_page(verdict: Gate) -> str:
     """The gate's verdicts and figures as an HTML page."""
-    shadow = found.shadow
-    state = "open" if found.passed else "closed"
+    shadow = verdict.shadow
+    state = "open" if verdict.passed else "closed"
     parts = [
-        f"<h1>Gate for handing over brokerage</h1><p class={state}>{escape(verdict_sentence(found))}</p>",
+        f"<h1>Gate for handing over brokerage</h1><p class={state}>{escape(verdict_sentence(verdict))}</p>",
         _table(
-            f"Criteria of {found.where}",
+            f"Criteria of {verdict.where}",
             ("Brokerage", "Label", "Criterion", "", "Found", "Limit", "Detail"),
-            [gate_cells(one) for one in found.lines],
-            [not one.passed for one in found.lines],
+            [gate_cells(one) for one in verdict.lines],
+            [not one.passed for one in verdict.lines],
         ),
         "<h2>What was compared</h2>",
         _list([window_sentence(shadow), *compared_sentences(shadow)]),
@@ -57,7 +57,7 @@ def gate_page(found: Gate) -> str:
         "<h2>What it means</h2>",
         _table(CONSEQUENCES_TITLE, CONSEQUENCES, [consequence_cells(one) for one in shadow.consequences]),
         _table("What shares get", SHARES, [share_cells(one) for one in shadow.share_consequences]),
-        _explained(found),
+        _explained(verdict),
         f"<footer>gridbroker {escape(__version__)}, {shadow.until:%Y-%m-%d %H:%M} UTC</footer>",
     ]
     return (
@@ -89,10 +89,10 @@ def _differences(shadow: Shadow) -> str:
     )
 
 
-def _explained(found: Gate) -> str:
+def _explained(verdict: Gate) -> str:
     rows: list[Row] = [
         ("rule" if one.queue is None else "queue", one.rule or one.queue, one.brokerage or "all", one.because)
-        for one in found.gate.explained
+        for one in verdict.gate.explained
     ]
     return _table("Differences that are explained", ("What", "Name", "Brokerage", "Because"), rows) if rows else ""
 

@@ -23,7 +23,7 @@ from broker.alongside.statements.copied_tables import (
     READY_FILES,
     TASKS,
     WAITS,
-    made_jobs,
+    placement_copies,
 )
 from broker.alongside.statements.table_copy import Slice, TableCopy, instants, numbered
 from broker.domain.instants import naive
@@ -58,7 +58,7 @@ def copy_work(mirror: Mirror, every: timedelta) -> PartReport:
         mirror.copy(WORK, WAITS, report)
         since = _before(now, _FIRST_JOBS) if newest is None else _before(newest, _OVERLAP)
         for table in JOB_TABLES:
-            for copy in made_jobs(table):
+            for copy in placement_copies(table):
                 mirror.copy(WORK, copy, report, {":made_since": since})
         with mirror.database.begin() as connection:
             copy_writing.allow_writing(connection, FILES.name, PARAMETERS.name)

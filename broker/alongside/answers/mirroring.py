@@ -175,7 +175,7 @@ class Mirror:
             if copy.counted:
                 copy_writing.make_counted_table(connection, names, copy)
             # rows that are kept for a time may have to go although PanDA's are unchanged
-            unchanged = copy.kept_by is None and copy_records.digest_of(connection, copy.name) == sha256
+            unchanged = copy.retention_column is None and copy_records.digest_of(connection, copy.name) == sha256
             if not unchanged:
                 copy_writing.stage(connection, names, copy, copied.columns, copied.rows)
                 copy_writing.replace_rows(connection, names, copy, copied.columns, started)

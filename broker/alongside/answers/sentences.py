@@ -64,10 +64,10 @@ def agreement_sentence(line: AgreementLine, confidence: float) -> str:
     )
 
 
-def window_sentence(found: Shadow) -> str:
+def window_sentence(shadow: Shadow) -> str:
     """The time that is compared."""
-    hours = found.max_age_s / 3600
-    return f"from {found.since:%Y-%m-%d %H:%M} to {found.until:%Y-%m-%d %H:%M} UTC, decisions of at most {hours:g} h"
+    hours = shadow.max_age_s / 3600
+    return f"from {shadow.since:%Y-%m-%d %H:%M} to {shadow.until:%Y-%m-%d %H:%M} UTC, decisions of at most {hours:g} h"
 
 
 def decider_sentence(one: DecidedBy) -> str:
@@ -155,13 +155,13 @@ def _of(part: int, whole: int) -> str:
     return f"{part:,} of {whole:,}{share}"
 
 
-def verdict_sentence(found: Gate) -> str:
+def verdict_sentence(verdict: Gate) -> str:
     """The verdict in one sentence."""
-    failed = sum(not one.passed for one in found.lines)
-    window = f"{found.shadow.since:%Y-%m-%d %H:%M} to {found.shadow.until:%Y-%m-%d %H:%M} UTC"
-    if found.passed:
-        return f"the gate is open: all {len(found.lines)} criteria hold ({window})"
-    return f"the gate stays closed: {failed} of {len(found.lines)} criteria do not hold ({window})"
+    failed = sum(not one.passed for one in verdict.lines)
+    window = f"{verdict.shadow.since:%Y-%m-%d %H:%M} to {verdict.shadow.until:%Y-%m-%d %H:%M} UTC"
+    if verdict.passed:
+        return f"the gate is open: all {len(verdict.lines)} criteria hold ({window})"
+    return f"the gate stays closed: {failed} of {len(verdict.lines)} criteria do not hold ({window})"
 
 
 def gate_cells(one: GateLine) -> tuple[str, ...]:

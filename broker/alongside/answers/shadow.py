@@ -153,10 +153,10 @@ def add_waits(compared: Compared, waits: Sequence[Wait], decided: Decided, own: 
             _count_own(tallies, wait, "plugin")
             continue
         in_force = decided.of_task(wait.brokerage, wait.jeditaskid, wait.at)
-        usable = [found.stored for found in in_force if found.stored is not None]
+        usable = [decision.stored for decision in in_force if decision.stored is not None]
         for tally in tallies:
             if not usable:
-                old = any(found.reason == TOO_OLD for found in in_force)
+                old = any(decision.reason == TOO_OLD for decision in in_force)
                 tally.uncompared(wait, TOO_OLD if old else NO_DECISION)
                 continue
             ours = any(stored.record.decision.outcome == "brokered" for stored in usable)

@@ -21,7 +21,7 @@ _CRITERIA = re.compile(r"criteria=-(\w+)")
 
 
 @dataclass(frozen=True)
-class Found:
+class DecisionInForce:
     """The decision in force about a chunk at an instant, or why there is none to compare with."""
 
     stored: StoredDecision | None
@@ -51,7 +51,7 @@ class Decided:
             self._decisions[decision.brokerage][chunk].append(stored)
             self._chunks[decision.brokerage, decision.jeditaskid][chunk] = None
 
-    def at(self, brokerage: str, chunk: Chunk, moment: datetime) -> Found:
+    def at(self, brokerage: str, chunk: Chunk, moment: datetime) -> DecisionInForce:
         """Return the last decision about a chunk that was made by ``moment``.
 
         The memory of a file may have changed since: if the task has only one chunk of the dataset, that one is used.
@@ -59,10 +59,10 @@ class Decided:
         decisions = self.of_chunk(brokerage, chunk)
         count = bisect_right(decisions, moment, key=lambda one: one.origin.decided_at)
         if not count:
-            return Found(None, NO_DECISION)
+            return DecisionInForce(None, NO_DECISION)
         last = decisions[count - 1]
         seen = min(last.last_seen_at or last.origin.decided_at, moment)
-        return Found(None, TOO_OLD) if moment - seen > self._max_age else Found(last)
+        return DecisionInForce(None, TOO_OLD) if moment - seen > self._max_age else DecisionInForce(last)
 
     def of_chunk(self, brokerage: str, chunk: Chunk) -> list[StoredDecision]:
         """Return all decisions about a chunk, oldest first; by dataset if the task has only one chunk of it."""
@@ -74,7 +74,7 @@ class Decided:
             chunk = others[0]
         return known[chunk]
 
-    def of_task(self, brokerage: str, task: int, moment: datetime) -> list[Found]:
+    def of_task(self, brokerage: str, task: int, moment: datetime) -> list[DecisionInForce]:
         """Return the decision in force for each chunk of a task."""
         return [self.at(brokerage, chunk, moment) for chunk in self._chunks[brokerage, task]]
 

@@ -150,32 +150,32 @@ def shadow(
         until = moment_of(at, database, of_scenario=True)
         with database.read_snapshot() as connection:
             query = QueryContext(connection, database.names, until, settings_of(context).config)
-            found = shadow_of(query, until - span, age, name)
+            comparison = shadow_of(query, until - span, age, name)
     if as_json:
-        print_json(found)
+        print_json(comparison)
     else:
-        show(found, limit or SHOWN_QUEUES)
+        show(comparison, limit or SHOWN_QUEUES)
     if plot is not None:
-        plot_shadow(found, plot)
+        plot_shadow(comparison, plot)
 
 
-def show(found: Shadow, limit: int) -> None:
+def show(comparison: Shadow, limit: int) -> None:
     """Print the answer as text."""
-    if not any(line.compared_jobs or line.waits for line in found.brokerages):
+    if not any(line.compared_jobs or line.waits for line in comparison.brokerages):
         say(NOTHING)
-    say(window_sentence(found))
-    for sentence in compared_sentences(found):
+    say(window_sentence(comparison))
+    for sentence in compared_sentences(comparison):
         say(sentence)
-    _print_rules(found)
-    _print_queues(found, limit)
-    print_table(CONSEQUENCES, [consequence_cells(one) for one in found.consequences], title=CONSEQUENCES_TITLE)
-    _print_lines("By label", "label", [(one.label or "", one) for one in found.labels])
-    _print_lines("By share", "share", [(one.share or "", one) for one in found.shares])
-    _print_lines("By hour (UTC)", "hour", [(f"{one.hour:%Y-%m-%d %H}h", one) for one in found.hours])
-    print_table(SHARES, [share_cells(one) for one in found.share_consequences], title="What shares get")
+    _print_rules(comparison)
+    _print_queues(comparison, limit)
+    print_table(CONSEQUENCES, [consequence_cells(one) for one in comparison.consequences], title=CONSEQUENCES_TITLE)
+    _print_lines("By label", "label", [(one.label or "", one) for one in comparison.labels])
+    _print_lines("By share", "share", [(one.share or "", one) for one in comparison.shares])
+    _print_lines("By hour (UTC)", "hour", [(f"{one.hour:%Y-%m-%d %H}h", one) for one in comparison.hours])
+    print_table(SHARES, [share_cells(one) for one in comparison.share_consequences], title="What shares get")
 
 
-def _print_rules(found: Shadow) -> None:
+def _print_rules(comparison: Shadow) -> None:
     columns = (
         Column("brokerage", give_up=2),
         Column("difference", give_up=1),
@@ -199,14 +199,14 @@ def _print_rules(found: Shadow) -> None:
             rule.queues[:3],
             rule.such_as,
         )
-        for rule in found.rules
+        for rule in comparison.rules
     ]
     print_table(columns, rows, title="Differences, by the rule that made them")
 
 
-def _print_queues(found: Shadow, limit: int) -> None:
-    for line in found.brokerages:
-        queues = [queue for queue in found.queues if queue.brokerage == line.brokerage]
+def _print_queues(comparison: Shadow, limit: int) -> None:
+    for line in comparison.brokerages:
+        queues = [queue for queue in comparison.queues if queue.brokerage == line.brokerage]
         rows = [
             (
                 queue.queue,

@@ -13,17 +13,17 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def plot_shadow(found: Shadow, file: Path) -> None:
+def plot_shadow(shadow: Shadow, file: Path) -> None:
     """Draw the answer.
 
     Raises:
         CannotPlot: matplotlib is not installed, or the file cannot be written.
     """
-    names = [line.brokerage for line in found.brokerages]
+    names = [line.brokerage for line in shadow.brokerages]
     figure, axes = new_figure(max(1, len(names)), 2)
     for row, name in enumerate(names):
-        _hours(axes[row][0], name, [line for line in found.hours if line.brokerage == name])
-        _queues(axes[row][1], name, [line for line in found.queues if line.brokerage == name])
+        _hours(axes[row][0], name, [line for line in shadow.hours if line.brokerage == name])
+        _queues(axes[row][1], name, [line for line in shadow.queues if line.brokerage == name])
     save(figure, file)
 
 

@@ -138,15 +138,15 @@ def read_gate(text: str, where: str, known: Mapping[str, Sequence[str]]) -> Gate
         line = "" if mark is None else f", line {mark.line + 1}"
         raise GateFileError(f"no YAML: {getattr(error, 'problem', None) or error}", f"{where}{line}") from error
     try:
-        found = GateFile.model_validate({} if content is None else content)
+        gate = GateFile.model_validate({} if content is None else content)
     except ValidationError as error:
         root = _nodes(text)
         faults = [_fault(one, root) for one in error.errors()]
         raise GateFileError("; ".join(faults), where, "config/gate.yaml is an example of each field") from error
-    faults = _unknown_names(found, text, known)
+    faults = _unknown_names(gate, text, known)
     if faults:
         raise GateFileError("; ".join(faults), where)
-    return found
+    return gate
 
 
 def _nodes(text: str) -> Any:
@@ -173,15 +173,15 @@ def _fields(path: Sequence[object]) -> list[str]:
     return list(section.model_fields)
 
 
-def _unknown_names(found: GateFile, text: str, known: Mapping[str, Sequence[str]]) -> list[str]:
-    names: list[tuple[str, str, list[object]]] = [("brokerage", one, ["brokerages", one]) for one in found.brokerages]
+def _unknown_names(gate: GateFile, text: str, known: Mapping[str, Sequence[str]]) -> list[str]:
+    names: list[tuple[str, str, list[object]]] = [("brokerage", one, ["brokerages", one]) for one in gate.brokerages]
     names += [
         ("brokerage", one.brokerage, ["explained", index, "brokerage"])
-        for index, one in enumerate(found.explained)
+        for index, one in enumerate(gate.explained)
         if one.brokerage is not None
     ]
-    if found.profile is not None:
-        names.append(("profile", found.profile, ["profile"]))
+    if gate.profile is not None:
+        names.append(("profile", gate.profile, ["profile"]))
     unknown = [(kind, name, path) for kind, name, path in names if name not in known[kind]]
     root = _nodes(text) if unknown else None
     return [

@@ -29,13 +29,13 @@ from broker.alongside.routes.shadow import judged
 from broker.alongside.statements.own_placements import count_decisions
 from broker.api.deciding import decided
 from broker.api.guarded_route import allow
-from broker.api.state import ApiState, State, made_lately, query_context
+from broker.api.state import ApiState, State, from_cache, query_context
 from broker.web.rendering import page_router, show
 
 router = page_router(tag="alongside")
 MOST_ROWS, MOST_DECISIONS = 50, 50_000
 """Rows of a table, and decisions that are compared for a page."""
-VERDICT_KEPT_S = 60.0
+VERDICT_CACHE_S = 60.0
 _VERDICT = "verdict of the page of shadow mode"
 
 
@@ -52,7 +52,7 @@ async def shadow_page(request: Request, api: State) -> Response:
 
 def lately_judged(api: ApiState, read: tuple[GateFile, str]) -> Gate:
     """Return the verdict by the criteria read from ``gate.yaml``; for a minute, the last one by the same criteria."""
-    return made_lately(api, _VERDICT, VERDICT_KEPT_S, lambda: judged(api, read=read), by=read)
+    return from_cache(api, _VERDICT, VERDICT_CACHE_S, lambda: judged(api, read=read), by=read)
 
 
 def _are_many(api: ApiState, criteria: GateFile) -> bool:
@@ -61,8 +61,8 @@ def _are_many(api: ApiState, criteria: GateFile) -> bool:
         return count_decisions(query.connection, since, query.now, MOST_DECISIONS + 1) > MOST_DECISIONS
 
 
-def _shown(request: Request, found: Gate) -> Response:
-    shadow = found.shadow
+def _shown(request: Request, verdict: Gate) -> Response:
+    shadow = verdict.shadow
     tables = [
         ("What either side's places mean", CONSEQUENCES, [consequence_cells(one) for one in shadow.consequences]),
         ("What shares get", SHARES, [share_cells(one) for one in shadow.share_consequences]),
@@ -70,10 +70,10 @@ def _shown(request: Request, found: Gate) -> Response:
     return show(
         request,
         "shadow",
-        found,
+        verdict,
         title="Beside PanDA",
-        verdict=verdict_sentence(found),
-        criteria=[gate_cells(one) for one in found.lines],
+        verdict=verdict_sentence(verdict),
+        criteria=[gate_cells(one) for one in verdict.lines],
         sentences=[window_sentence(shadow), *compared_sentences(shadow)],
         sides=SIDES,
         tables=[(caption, headings, rows) for caption, headings, rows in tables if rows],

@@ -49,8 +49,8 @@ async def get_shadow(
     def work(proceed: Proceed) -> Response:
         name = None if brokerage is None else known_name("brokerage", brokerage, offered(), "brokerage")
         with query_context(api, at) as query:
-            found = shadow(query, query.now - timedelta(hours=last_h), timedelta(hours=max_age_h), name)
-        return answer(request, found)
+            comparison = shadow(query, query.now - timedelta(hours=last_h), timedelta(hours=max_age_h), name)
+        return answer(request, comparison)
 
     return await decided(request, api, work)
 

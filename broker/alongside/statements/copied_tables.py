@@ -96,13 +96,15 @@ def task_copies() -> tuple[TableCopy, ...]:
     return (TASKS, DATASETS)
 
 
-def _whole(table: str, *slices: Slice, kept_by: str | None = None, joined: tuple[str, str] | None = None) -> TableCopy:
+def _whole(
+    table: str, *slices: Slice, retention_column: str | None = None, joined: tuple[str, str] | None = None
+) -> TableCopy:
     columns = tuple(declared_tables(PANDA)[table].columns)
-    return TableCopy(table, table, columns, slices or (Slice(),), joined=joined, kept_by=kept_by)
+    return TableCopy(table, table, columns, slices or (Slice(),), joined=joined, retention_column=retention_column)
 
 
-TASKS = _whole("jedi_tasks", LIVE_TASKS, kept_by="modificationtime")
-DATASETS = _whole("jedi_datasets", joined=OF_LIVE_TASKS, kept_by="modificationtime")
+TASKS = _whole("jedi_tasks", LIVE_TASKS, retention_column="modificationtime")
+DATASETS = _whole("jedi_datasets", joined=OF_LIVE_TASKS, retention_column="modificationtime")
 PARAMETERS = _whole("jedi_taskparams")
 FILES = _whole("jedi_dataset_contents")
 READY_FILES = _whole("jedi_dataset_contents", Slice("c.status = 'ready'"), joined=OF_LIVE_TASKS)
@@ -126,21 +128,23 @@ ENDED_JOBS = TableCopy(
 )
 """Jobs of analysis tasks that ended after ``:done_jobs_since``, a parameter of the statement."""
 
-_MADE = "lockedby = 'jedi' AND {}.creationtime > :made_since"
+_JEDI_JOBS = "lockedby = 'jedi' AND {}.creationtime > :made_since"
 
 
-def made_jobs(table: str) -> tuple[TableCopy, TableCopy]:
-    """Return the copies of where JEDI placed jobs after ``:made_since``, and of their input, for ``broker shadow``.
+def placement_copies(table: str) -> tuple[TableCopy, TableCopy]:
+    """Return the copies of the jobs that JEDI placed after ``:made_since``, and of their input, for ``broker shadow``.
 
     Nothing else of the jobs is copied, so that no agent takes an old copy of their status for the current one.
     """
-    jobs = TableCopy(table, table, JOB_COLUMNS, (Slice("c." + _MADE.format("c")),), kept_by="creationtime")
+    jobs = TableCopy(
+        table, table, JOB_COLUMNS, (Slice("c." + _JEDI_JOBS.format("c")),), retention_column="creationtime"
+    )
     files = TableCopy(
         "filestable4",
         "filestable4",
         ("row_id", *FILE_COLUMNS, "modificationtime"),
         (Slice("c.type IN (" + ", ".join(f"'{kind}'" for kind in INPUT_FAMILIES) + ")"),),
-        joined=(table, "t.pandaid = c.pandaid AND t." + _MADE.format("t")),
-        kept_by="modificationtime",
+        joined=(table, "t.pandaid = c.pandaid AND t." + _JEDI_JOBS.format("t")),
+        retention_column="modificationtime",
     )
     return jobs, files

@@ -75,9 +75,9 @@ def replace_rows(
     key_condition = " AND ".join(f"s.{quoted(name)} = r.{quoted(name)}" for name in key)
     gone = f"DELETE FROM {table} AS r WHERE NOT EXISTS (SELECT FROM {_STAGED} AS s WHERE {key_condition})"  # noqa: S608
     values: Mapping[str, Any] = {}
-    if copy.kept_by is not None:
-        gone += f" AND (r.{quoted(copy.kept_by)} < :limit OR r.{quoted(copy.kept_by)} IS NULL)"
-        values = {"limit": naive(now - copy.kept_for)}
+    if copy.retention_column is not None:
+        gone += f" AND (r.{quoted(copy.retention_column)} < :limit OR r.{quoted(copy.retention_column)} IS NULL)"
+        values = {"limit": naive(now - copy.retention)}
     connection.execute(sa.text(gone), values)
     merge_rows(connection, names, copy, columns)
 

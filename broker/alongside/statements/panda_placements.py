@@ -23,7 +23,7 @@ JOB_COLUMNS = ("pandaid", "jeditaskid", "computingsite", "gshare", "prodsourcela
 FILE_COLUMNS = ("pandaid", "jeditaskid", "datasetid", "fileid", "type", "fsize")
 DATASET_COLUMNS = ("jeditaskid", "datasetid", "masterid", "type", "datasetname")
 #: Jobs by the minute in which they were made: one row for all that one pass of JEDI placed at a queue.
-_MADE = """
+_JEDI_JOBS = """
     WITH jobs AS MATERIALIZED (
         SELECT DISTINCT ON (pandaid) pandaid, jeditaskid, computingsite, gshare, prodsourcelabel, creationtime
         FROM ({jobs}) AS j
@@ -199,7 +199,7 @@ def read_placements(
         Jobs by task, chunk, time and queue, and those that are only added up.
     """
     query = _READ_ASSIGNED_JOBS.format(
-        made=_made(catalogue),
+        made=_jedi_jobs(catalogue),
         decided="true" if decided_since is None else _DECIDED,
         contents=catalogue.source("jedi_dataset_contents", ("jeditaskid", "datasetid", "fileid", "ramcount")),
     )
@@ -224,7 +224,7 @@ def read_input(
 ) -> list[InputBytes]:
     """The input of the jobs that were made after ``since`` up to ``until`` (aware); unknown size: 0 bytes."""
     query = _READ_INPUT.format(
-        made=_made(catalogue),
+        made=_jedi_jobs(catalogue),
         files=catalogue.source("filestable4", FILE_COLUMNS),
         datasets=catalogue.source("jedi_datasets", DATASET_COLUMNS),
     )
@@ -233,10 +233,10 @@ def read_input(
     return [InputBytes(**{**row._mapping, "input_bytes": row.input_bytes or 0.0}) for row in rows]
 
 
-def _made(catalogue: TableCatalogue) -> str:
+def _jedi_jobs(catalogue: TableCatalogue) -> str:
     """The SQL of the jobs that JEDI made, each with the first file of its master dataset."""
     selects = (f"SELECT * FROM {catalogue.source(table, JOB_COLUMNS)} AS {table}" for table in _JOB_TABLES)  # noqa: S608
-    return _MADE.format(
+    return _JEDI_JOBS.format(
         jobs=" UNION ALL ".join(selects),
         files=catalogue.source("filestable4", FILE_COLUMNS),
         datasets=catalogue.source("jedi_datasets", DATASET_COLUMNS),

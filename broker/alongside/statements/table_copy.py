@@ -64,8 +64,9 @@ class TableCopy:
         slices: the rows, in one statement each.
         counted: equal rows are merged into one, with their number in the column ``counted``.
         joined: a second table, called ``t`` in the condition that follows it; only rows with a partner there.
-        kept_by: time column; rows that are gone stay until they are older than ``kept_for``. None: they go at once.
-        kept_for: see ``kept_by``.
+        retention_column: the time column by which rows that PanDA no longer has are retained; None: they are deleted
+            at once.
+        retention: how long they are retained.
     """
 
     name: str
@@ -74,8 +75,8 @@ class TableCopy:
     slices: tuple[Slice, ...] = (Slice(),)
     counted: bool = False
     joined: tuple[str, str] | None = None
-    kept_by: str | None = None
-    kept_for: timedelta = timedelta(days=8)
+    retention_column: str | None = None
+    retention: timedelta = timedelta(days=8)
 
 
 def instants(now: datetime) -> dict[str, datetime]:

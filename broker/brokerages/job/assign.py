@@ -141,10 +141,10 @@ class JobMaker:
         for at, position in enumerate(result.chosen.tolist()):
             missing = wanted.get(position, 0)
             while missing > 0 and source.has_files():
-                made = source.make(at, missing)
-                if not made:
+                count = source.make(at, missing)
+                if not count:
                     break
-                missing -= made
+                missing -= count
         candidate, jobs = source.result()
         return result.chosen[candidate], jobs
 

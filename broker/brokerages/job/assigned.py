@@ -60,9 +60,9 @@ class AssignedChunk:
         """The number of jobs by candidate name; ``names`` is the name column of the queue table."""
         return _assigned(self.given, names)
 
-    def assigned_of(self, kept: Bools, names: Texts) -> dict[str, int]:
-        """The number of the jobs ``kept`` (J,) by candidate name."""
-        return _assigned(_given(self.candidate[kept]), names)
+    def assigned_of(self, mask: Bools, names: Texts) -> dict[str, int]:
+        """The number of jobs in ``mask`` (J,), by candidate name."""
+        return _assigned(_given(self.candidate[mask]), names)
 
     @cached_property
     def given(self) -> tuple[Ints, Ints]:

@@ -144,20 +144,20 @@ class JobsCycle(Cycle[AssignedChunk]):
             every = list(np.split(written.kept, np.cumsum(lengths)[:-1]))
         skipped = frozenset[int]() if written is None else written.tasks_skipped
         return [
-            self._record(chunk, kept, chunk.decision.jeditaskid in skipped)
-            for chunk, kept in zip(assigned, every, strict=True)
+            self._record(chunk, mask, chunk.decision.jeditaskid in skipped)
+            for chunk, mask in zip(assigned, every, strict=True)
         ]
 
-    def _record(self, chunk: AssignedChunk, kept: Bools | None, task_skipped: bool) -> DecisionRecord:
-        """The record of a chunk: with all its jobs, or only those ``kept`` (J,)."""
+    def _record(self, chunk: AssignedChunk, mask: Bools | None, task_skipped: bool) -> DecisionRecord:
+        """The record of a chunk: with all its jobs, or only those in ``mask`` (J,)."""
         decision, names = chunk.decision, self.snapshot.queues.name
-        assigned = chunk.assigned(names) if kept is None else chunk.assigned_of(kept, names)
+        assigned = chunk.assigned(names) if mask is None else chunk.assigned_of(mask, names)
         if task_skipped:
             decision = dataclasses.replace(decision, outcome="skipped", reason=TASK_CHANGED)
         elif decision.outcome == "brokered" and not assigned:
             decision = dataclasses.replace(decision, outcome="skipped", reason=FILES_CHANGED)
-        elif kept is not None and not kept.all():
-            lost = len(kept) - int(kept.sum())
+        elif mask is not None and not mask.all():
+            lost = len(mask) - int(mask.sum())
             decision = dataclasses.replace(decision, notes=(*decision.notes, f"{FILES_CHANGED}:{lost}"))
         return DecisionRecord(decision, assigned)
 

@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from broker.brokerages.replayed_columns import ReplayedColumns
-from broker.domain.arrays import Floats, Ints, Kept, codes_of, distinct, texts
+from broker.domain.arrays import Floats, IdentityCache, Ints, codes_of, distinct, texts
 from broker.domain.decisions import Decision
 from broker.domain.grid import OutputEndpoints
 from broker.domain.placements import NucleusAssignment, OutputPlace, TaskPlacement, WaitingTask
@@ -168,7 +168,7 @@ class NucleusOutputs:
         return endpoint_of
 
 
-_outputs = Kept[NucleusOutputs]()
+_outputs = IdentityCache[NucleusOutputs]()
 
 
 def output_endpoints(outputs: OutputTable, snapshot: Snapshot) -> OutputEndpoints:

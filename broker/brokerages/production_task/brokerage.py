@@ -88,7 +88,7 @@ LOAD_WEIGHTS: tuple[NucleusLoadWeight, ...] = (RemainingWork(),)
 #: Rules of the job brokerage that do not judge whether a nucleus could run the jobs: they depend on the nucleus of the
 #: task, on single files, or on the links to the nucleus, or apply when queues are weighed. Source: PanDA production
 #: brokerage, job check.
-NOT_ASKED = ("full_chain", "not_full_chain", "io", "non_local", "low_network_weight", "resource_type_known")
+NOT_IN_DRY_RUN = ("full_chain", "not_full_chain", "io", "non_local", "low_network_weight", "resource_type_known")
 
 
 def chain() -> NucleusChain:
@@ -96,9 +96,9 @@ def chain() -> NucleusChain:
     return NucleusChain(NAME, FILTERS, WEIGHTS, LOAD_WEIGHTS)
 
 
-def asked_filters(jobs: QueueChain) -> tuple[AnyFilter, ...]:
+def dry_run_filters(jobs: QueueChain) -> tuple[AnyFilter, ...]:
     """The filters of the job brokerage by which the queues of a nucleus are judged."""
-    return tuple(rule for rule in jobs.filters if rule.name not in NOT_ASKED)
+    return tuple(rule for rule in jobs.filters if rule.name not in NOT_IN_DRY_RUN)
 
 
 @dataclass(frozen=True)
@@ -258,7 +258,7 @@ class ProductionTask(Brokerage[TaskWork, StoredTaskBatch]):
         stored, jobs, first = batch.stored, rules.needed.get(JOB_BROKERAGE), None if beside is None else beside.cycle
         cycle: TaskCycle | None = None
         if isinstance(first, TaskCycle) and isinstance(rules.chain, NucleusChain) and isinstance(jobs, QueueChain):
-            cycle = first.beside(snapshot, stored.work, tuning, rules.chain, asked_filters(jobs), jobs.steps)
+            cycle = first.beside(snapshot, stored.work, tuning, rules.chain, dry_run_filters(jobs), jobs.steps)
         if beside is not None and cycle is first:
             return beside
         if cycle is None or first is None:
@@ -324,7 +324,7 @@ def engine_cycle(
         tuning,
         rules.chain,
         output_endpoints(work.outputs, snapshot),
-        asked_filters(jobs),
+        dry_run_filters(jobs),
         jobs.steps,
         independent=independent,
         with_codes=with_codes,

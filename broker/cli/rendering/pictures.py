@@ -24,14 +24,14 @@ SHORTEST = 0.004
 OUTCOME_COLOURS = {"brokered": "#2ca02c", "pending": "#ff7f0e", "throttled": "#d62728", "skipped": "#9467bd"}
 
 
-def plot_decisions(found: TaskDecision, file: Path) -> None:
+def plot_decisions(task_decision: TaskDecision, file: Path) -> None:
     """Draw one row a decision: the queues left by each rule, and the weights of the chosen ones.
 
     Raises:
         CannotPlot: matplotlib is not installed, or the file cannot be written.
     """
-    figure, axes = new_figure(max(1, len(found.decisions)), 2)
-    for row, decision in enumerate(found.decisions):
+    figure, axes = new_figure(max(1, len(task_decision.decisions)), 2)
+    for row, decision in enumerate(task_decision.decisions):
         _funnel(axes[row][0], decision)
         _weights(axes[row][1], decision)
     save(figure, file)
@@ -64,19 +64,19 @@ def _bars(axes: Axes, labels: Sequence[str], values: Sequence[float], colours: S
     axes.invert_yaxis()
 
 
-def plot_shares(found: Shares, file: Path) -> None:
+def plot_shares(shares: Shares, file: Path) -> None:
     """Draw for each global share its target and its running part, in per cent of all.
 
     Raises:
         CannotPlot: matplotlib is not installed, or the file cannot be written.
     """
-    figure, ((axes,),) = new_figure(max(1, len(found.shares) // 15), 1)
-    places = range(len(found.shares))
-    target = [share.target_percent or 0.0 for share in found.shares]
-    running = [share.running_percent or 0.0 for share in found.shares]
+    figure, ((axes,),) = new_figure(max(1, len(shares.shares) // 15), 1)
+    places = range(len(shares.shares))
+    target = [share.target_percent or 0.0 for share in shares.shares]
+    running = [share.running_percent or 0.0 for share in shares.shares]
     axes.barh([place - 0.2 for place in places], target, height=0.4, color=BEFORE, label="target")
     axes.barh([place + 0.2 for place in places], running, height=0.4, color=AFTER, label="running")
-    axes.set_yticks(list(places), [plain_label("  " * share.depth + share.gshare) for share in found.shares])
+    axes.set_yticks(list(places), [plain_label("  " * share.depth + share.gshare) for share in shares.shares])
     axes.tick_params(axis="y", labelsize=SMALL)
     axes.invert_yaxis()
     axes.set_xlabel("share of all (%)")
@@ -84,24 +84,24 @@ def plot_shares(found: Shares, file: Path) -> None:
     save(figure, file)
 
 
-def plot_history(found: History, file: Path) -> None:
+def plot_history(history: History, file: Path) -> None:
     """Draw the events over time, one line for each kind; decisions by outcome.
 
     Raises:
         CannotPlot: matplotlib is not installed, or the file cannot be written.
     """
     figure, ((axes,),) = new_figure(1, 1)
-    lanes = list(dict.fromkeys(map(_lane, found.events)))
-    start, end = span_of(found.events)
+    lanes = list(dict.fromkeys(map(_lane, history.events)))
+    start, end = span_of(history.events)
     hours = timedelta(hours=1)
     length = max(hours, end - start)
     least = length * SHORTEST
-    for event in found.events:
+    for event in history.events:
         width = max(least, (event.until or event.at) - event.at)
         colour = OUTCOME_COLOURS.get(event.about.get("outcome", ""), BEFORE)
         axes.barh(lanes.index(_lane(event)), width / hours, left=(event.at - start) / hours, height=0.6, color=colour)
-    last = found.events[-1]
-    axes.set_title(plain_label(f"task {found.jeditaskid}; last: {event_sentence(last)}"[:MOST_LETTERS]))
+    last = history.events[-1]
+    axes.set_title(plain_label(f"task {history.jeditaskid}; last: {event_sentence(last)}"[:MOST_LETTERS]))
     axes.set_yticks(range(len(lanes)), [plain_label(name) for name in lanes])
     axes.invert_yaxis()
     axes.set_xlim(0, length / hours * (1 + SHORTEST))

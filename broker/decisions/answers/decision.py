@@ -28,7 +28,7 @@ from broker.decisions.answers.decision_model import (
     is_of_program,
     placed_together,
 )
-from broker.decisions.statements.place_in_share import Asked, count_waiting
+from broker.decisions.statements.place_in_share import WorkInShare, count_waiting
 from broker.domain.decisions import Decision, StoredDecision, first_redecided, is_late, redecided
 from broker.domain.rejection_counts import Counts, RejectionCounts, rejection_counts, unified_of
 from broker.engine.job.placement import FLOW_CODES
@@ -64,7 +64,7 @@ def position_of(query: QueryContext, decision: Decision, then: Sequence[ChunkSta
     if own[0] not in facts:
         return None
     share, priority = facts[own[0]]["gshare"], facts[own[0]]["currentpriority"]
-    work = Asked(decision.brokerage, share, priority or 0, *own)
+    work = WorkInShare(decision.brokerage, share, priority or 0, *own)
     ahead, others = count_waiting(query.connection, query.catalogue, work, query.now - LOOKED_BACK)
     return _position(decision, ahead, others + 1, share, priority)
 
@@ -233,7 +233,7 @@ def _explained(
     return evaluated
 
 
-def explained_as_made(connection: sa.Connection, decisions: Sequence[StoredDecision]) -> list[ExplainedDecision]:
+def stored_explanations(connection: sa.Connection, decisions: Sequence[StoredDecision]) -> list[ExplainedDecision]:
     """Decisions as answers, without the parts that depend on the request time: position, missing data, remedies."""
     moments = {stored.origin.decided_at for stored in decisions}
     held = {moment: held_pins(connection, moment) for moment in moments}

@@ -48,7 +48,7 @@ class NoSuchBrokerage(BrokerError):
 
 
 @dataclass(frozen=True)
-class Asked:
+class DecisionRequest:
     """The decision requested.
 
     Attributes:
@@ -76,29 +76,29 @@ class Tried:
     case: Case
 
 
-def decide(database: Database, asked: Asked, emit: Callable[[dict[str, Any]], None]) -> CycleReport:
+def decide(database: Database, request: DecisionRequest, emit: Callable[[dict[str, Any]], None]) -> CycleReport:
     """Decide without writing; ``emit`` receives the object of each decision.
 
     Raises:
         NoSuchBrokerage: there is no brokerage of that name.
         BrokerError: the cycle failed.
     """
-    return _agent(asked).cycle(_context(database, asked, emit))
+    return _agent(request).cycle(_context(database, request, emit))
 
 
-def try_decisions(database: Database, asked: Asked) -> list[Tried]:
+def try_decisions(database: Database, request: DecisionRequest) -> list[Tried]:
     """Decide without writing; return the decisions as they would be stored.
 
     Raises:
         NoSuchBrokerage: there is no brokerage of that name.
         BrokerError: the cycle failed.
     """
-    agent = _Trial(_agent(asked))
-    agent.cycle(_context(database, asked, None))
-    return agent.found
+    agent = _Trial(_agent(request))
+    agent.cycle(_context(database, request, None))
+    return agent.trials
 
 
-def _agent(request: Asked) -> BrokerageAgent:
+def _agent(request: DecisionRequest) -> BrokerageAgent:
     if request.brokerage not in registry.BROKERAGES:
         known = ", ".join(registry.BROKERAGES)
         raise NoSuchBrokerage(f"there is no brokerage {request.brokerage[:80]}", "brokerage", f"known are {known}")
@@ -112,7 +112,9 @@ def _agent(request: Asked) -> BrokerageAgent:
     return agent
 
 
-def _context(database: Database, request: Asked, emit: Callable[[dict[str, Any]], None] | None) -> CycleContext:
+def _context(
+    database: Database, request: DecisionRequest, emit: Callable[[dict[str, Any]], None] | None
+) -> CycleContext:
     cycle = CycleRequest(request.tasks, dry_run=True, independent=request.independent, emit=emit, by_hand=True)
     return CycleContext(database, request.now, request.seed, BUDGET_S, cycle)
 
@@ -122,7 +124,7 @@ class _Trial(BrokerageAgent):
 
     def __init__(self, agent: BrokerageAgent) -> None:
         self.__dict__.update(agent.__dict__)
-        self.found: list[Tried] = []
+        self.trials: list[Tried] = []
         self._tunings: dict[int, Tuning] = {}
 
     def _cycle_over(self, grid: Any, work: Any, context: CycleContext, tuning: Tuning) -> Cycle[Any]:
@@ -139,7 +141,7 @@ class _Trial(BrokerageAgent):
             batch = self.brokerage.batch(unpacked(work), older=False)
             tuning = self._tunings[id(cycle)] if id(cycle) in self._tunings else next(iter(self._tunings.values()))
             case = Case(self.brokerage, sink.grid.snapshot, tuning, batch, self._rules, record.decision)
-            self.found.append(Tried(StoredDecision(0, sink.origin, stored_record), case))
+            self.trials.append(Tried(StoredDecision(0, sink.origin, stored_record), case))
 
 
 PROMISE: Literal["feasibility, no promise"] = "feasibility, no promise"
@@ -245,7 +247,7 @@ def _start(trial: Database, task: int, question: Question) -> ForecastLine | Non
 
 
 def _decided(trial: Database, brokerage: str, task: int, question: Question) -> list[Tried]:
-    request = Asked(brokerage, (task,), question.now, question.seed, config=question.config)
+    request = DecisionRequest(brokerage, (task,), question.now, question.seed, config=question.config)
     return try_decisions(trial, request)
 
 

@@ -41,7 +41,7 @@ from broker.snapshot.snapshot import Snapshot
 from broker.store.decisions.stored_cycles import StoredCycle, cycles_of, whole as cycles_are_whole
 from broker.store.scenarios.scenario_file import read_document
 from broker.store.snapshots.snapshot_file import from_document
-from broker.store.snapshots.stored_snapshots import header, kept_snapshot, stored_snapshot
+from broker.store.snapshots.stored_snapshots import encoded_snapshot, header, stored_snapshot
 from broker.tuning.statements.gdpconfig_rows import TuningStore
 
 
@@ -280,7 +280,7 @@ class Replayer:
         if engine == __version__ or engine in self._reported_engines:
             return
         self._reported_engines.add(engine)
-        missing = kept_snapshot(self.connection, identifier).columns_not_stored()
+        missing = encoded_snapshot(self.connection, identifier).columns_not_stored()
         if missing:
             self.warn(f"columns that snapshots of version {engine} do not have count as NULL: {', '.join(missing)}")
 

@@ -46,39 +46,39 @@ SHOWN_REMEDIES = 6
 NO_MATTER_WHERE = ("input_missing", "throttled")
 
 
-def show_explained(found: TaskDecision) -> None:
+def show_explained(answer: TaskDecision) -> None:
     """Print the answer, then what would help and the tables of each decision."""
-    show_answer(found)
-    for one in found.decisions:
-        show_decision(found, one)
+    show_answer(answer)
+    for one in answer.decisions:
+        show_decision(answer, one)
 
 
-def show_answer(found: TaskDecision) -> None:
+def show_answer(answer: TaskDecision) -> None:
     """Print the outcome of each chunk in one sentence, then the task and how long it has waited."""
-    for one in found.decisions:
-        say(f"{_chunk(found, one)}{verdict_sentence(one)} {waiting_sentence(one)}".strip())
-    for text in dict.fromkeys(filter(None, map(cure_sentence, found.decisions))):
+    for one in answer.decisions:
+        say(f"{_chunk(answer, one)}{verdict_sentence(one)} {waiting_sentence(one)}".strip())
+    for text in dict.fromkeys(filter(None, map(cure_sentence, answer.decisions))):
         say(text)
-    for text in dict.fromkeys(text for one in found.decisions for text in missing_sentences(one)):
+    for text in dict.fromkeys(text for one in answer.decisions for text in missing_sentences(one)):
         say(text)
     facts = [
-        ("task", task_sentence(found.task)),
-        ("waiting since", Since(found.task.waiting_since, found.now) if found.task.waiting_since else None),
-        ("next try", _next_try(found)),
-        ("its next job", found.start.sentence if found.start else None),
+        ("task", task_sentence(answer.task)),
+        ("waiting since", Since(answer.task.waiting_since, answer.now) if answer.task.waiting_since else None),
+        ("next try", _next_try(answer)),
+        ("its next job", answer.start.sentence if answer.start else None),
     ]
-    print_facts(facts, title=f"Task {found.task.jeditaskid}")
+    print_facts(facts, title=f"Task {answer.task.jeditaskid}")
 
 
-def _next_try(found: TaskDecision) -> object:
-    if found.task.redecide == "each_cycle":
+def _next_try(answer: TaskDecision) -> object:
+    if answer.task.redecide == "each_cycle":
         return "decided again each cycle"
-    return Since(found.task.next_try_at, found.now) if found.task.next_try_at else None
+    return Since(answer.task.next_try_at, answer.now) if answer.task.next_try_at else None
 
 
-def _chunk(found: TaskDecision, one: ExplainedDecision) -> str:
+def _chunk(answer: TaskDecision, one: ExplainedDecision) -> str:
     """Prefix naming the chunk, if there are several."""
-    if len(found.decisions) == 1 or one.datasetid is None:
+    if len(answer.decisions) == 1 or one.datasetid is None:
         return ""
     return f"{_named(one).capitalize()}: "
 
@@ -87,9 +87,9 @@ def _named(one: ExplainedDecision) -> str:
     return f"dataset {one.datasetid}, ramcount {one.ramcount or 0:g}"
 
 
-def show_decision(found: TaskDecision, one: ExplainedDecision) -> None:
+def show_decision(answer: TaskDecision, one: ExplainedDecision) -> None:
     """Print what would help, the nearest candidates, and the tables of one decision."""
-    if len(found.decisions) > 1:
+    if len(answer.decisions) > 1:
         say(f"{one.brokerage}{'' if one.datasetid is None else f', {_named(one)}'}")
     _show_help(one)
     _show_near(one)
@@ -99,7 +99,7 @@ def show_decision(found: TaskDecision, one: ExplainedDecision) -> None:
             ("brokerage", one.brokerage),
             ("chunk", None if one.datasetid is None else _named(one)),
             ("outcome", f"{one.outcome} {one.reason}".strip()),
-            ("decided at", Since(one.decided_at, found.now)),
+            ("decided at", Since(one.decided_at, answer.now)),
             ("seen again", f"{one.times_seen} times, last {one.seen_at:%H:%M:%S}" if one.times_seen > 1 else None),
             ("snapshot, tuning, seed", f"{one.snapshot}, {one.tuning}, {one.seed}"),
             ("notes", ", ".join(note for note in one.notes if not _shown_elsewhere(note)) or None),
@@ -192,9 +192,9 @@ def _show_together(one: ExplainedDecision) -> None:
     print_table(columns, rows, title="Feasible queues, and by how much a job more there is dearer than its best use")
 
 
-def show_pins(found: ExplainedDecision | WhyNot) -> None:
+def show_pins(answer: ExplainedDecision | WhyNot) -> None:
     """Print the fields held by operators, which override the values from CRIC."""
-    rows = [(one.queue, one.field, str(one.value), one.until, one.editor, one.reason) for one in found.pins]
+    rows = [(one.queue, one.field, str(one.value), one.until, one.editor, one.reason) for one in answer.pins]
     if rows:
         print_table(("queue", "field", "held at", "until", "by", "reason"), rows, title="Held by operators")
 
@@ -268,10 +268,10 @@ def why_not(
     show_why_not(answer)
 
 
-def show_why_not(found: WhyNot) -> None:
+def show_why_not(answer: WhyNot) -> None:
     """Print which rule rejected a queue, and what it compared."""
     rows = []
-    for line in found.answers:
+    for line in answer.answers:
         one, seen = line.candidate, line.candidate.compared
         compared = ("",) * 5 if seen is None else (seen.value, seen.operator, seen.limit, seen.unit, seen.key)
         rows.append((f"{line.datasetid or ''}/{line.ramcount or 0:g}", one.name, one.code, one.rule, *compared))
@@ -286,13 +286,13 @@ def show_why_not(found: WhyNot) -> None:
         Column("unit", give_up=1),
         Column("set by", give_up=2),
     )
-    print_table(columns, rows, title=f"Task {found.jeditaskid} and {found.name}")
-    for line in found.answers:
+    print_table(columns, rows, title=f"Task {answer.jeditaskid} and {answer.name}")
+    for line in answer.answers:
         say(candidate_sentence(line.candidate))
-    for line in found.answers:
+    for line in answer.answers:
         if line.every_rule:
             _show_every_rule(line)
-    show_pins(found)
+    show_pins(answer)
 
 
 def _show_every_rule(line: WhyNotLine) -> None:

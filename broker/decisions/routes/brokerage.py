@@ -17,7 +17,7 @@ from broker.api.presenting import answer
 from broker.api.problems import Problem
 from broker.api.state import LARGEST_ID, ApiState, State, Who, moment
 from broker.decisions.answers import feasibility as feasible
-from broker.decisions.answers.feasibility import Asked, FeasibilityAnswer, Question, decide
+from broker.decisions.answers.feasibility import DecisionRequest, FeasibilityAnswer, Question, decide
 from broker.store.query_context import Proceed
 from broker.tasks.answers.submit import Kind, SubmitOptions, known_grid, planned, submit_all
 from broker.tasks.answers.submitted_task import SubmittedTask, submitted_task
@@ -145,7 +145,7 @@ def _decided(api: ApiState, name: str, body: DecideQuestion, proceed: Proceed) -
         proceed()
         decisions.append(decision)
 
-    report = decide(api.database, Asked(name, tasks, now, seed, body.independent, api.folder), keep)
+    report = decide(api.database, DecisionRequest(name, tasks, now, seed, body.independent, api.folder), keep)
     return DecideAnswer(
         brokerage=name,
         seed=seed,

@@ -28,7 +28,7 @@ from broker.store.connection.database import Database
 UserT = TypeVar("UserT")
 
 
-class KeptConnections(Generic[UserT]):
+class ConnectionPool(Generic[UserT]):
     """A few users of the database, created on demand, each with its own connection in autocommit mode.
 
     Args:
@@ -110,7 +110,7 @@ _Stamped = tuple[datetime | None, Stamp | None, bool]
 
 
 @dataclass(frozen=True)
-class _Kept:
+class _CacheEntry:
     """An answer without its first field, the instant of the request."""
 
     stamp: Stamp | None
@@ -125,9 +125,9 @@ class DecisionAnswers:
     def __init__(self, api: ApiState) -> None:
         section = api.configuration.database
         self._api, self._lock = api, threading.Lock()
-        self._kept: OrderedDict[_Key, _Kept] = OrderedDict()
+        self._cache: OrderedDict[_Key, _CacheEntry] = OrderedDict()
         self._size = 0
-        self._stamps: KeptConnections[Callable[[int], _Stamped]] = KeptConnections(
+        self._stamps: ConnectionPool[Callable[[int], _Stamped]] = ConnectionPool(
             api.database,
             "gridbroker decisions",
             CONNECTIONS,
@@ -140,9 +140,9 @@ class DecisionAnswers:
         """Answer about a task, from the cache if the answer still holds."""
         key = (jeditaskid, brokerage, request.state.identity is None)
         with self._lock:
-            entry = self._kept.get(key)
+            entry = self._cache.get(key)
             if entry is not None:
-                self._kept.move_to_end(key)
+                self._cache.move_to_end(key)
         now = None if entry is None else self._still_holds(entry, jeditaskid)
         if entry is None or now is None:
             entry, now = self._make(key)
@@ -153,7 +153,7 @@ class DecisionAnswers:
         """Close the connections."""
         self._stamps.close()
 
-    def _still_holds(self, entry: _Kept, jeditaskid: int) -> datetime | None:
+    def _still_holds(self, entry: _CacheEntry, jeditaskid: int) -> datetime | None:
         """The instant for which a cached answer holds; None if it does not, or if this cannot be determined."""
         if self._api.steady_s() >= entry.until_s:
             return None
@@ -164,7 +164,7 @@ class DecisionAnswers:
             return None  # making the answer will reveal the fault, on a connection that is tested first
         return (clock or self._api.now()) if stamp is not None and stamp == entry.stamp else None
 
-    def _make(self, key: _Key) -> tuple[_Kept, datetime]:
+    def _make(self, key: _Key) -> tuple[_CacheEntry, datetime]:
         jeditaskid, brokerage, nameless = key
         with query_context(self._api) as query:
             statement = stamp_query(query.catalogue)
@@ -174,18 +174,18 @@ class DecisionAnswers:
         rest = b"," + as_json(hidden(document) if nameless else document)[1:]
         until_s = self._api.steady_s() + (WAITING_LASTS_S if waits else LASTS_S)
         # weak: the instant of the request does not make it a different answer
-        entry = _Kept(stamp, until_s, rest, f'W/"{hashlib.blake2b(rest, digest_size=12).hexdigest()}"')
+        entry = _CacheEntry(stamp, until_s, rest, f'W/"{hashlib.blake2b(rest, digest_size=12).hexdigest()}"')
         if stamp is not None:
             self._keep(key, entry)
         return entry, query.now
 
-    def _keep(self, key: _Key, entry: _Kept) -> None:
+    def _keep(self, key: _Key, entry: _CacheEntry) -> None:
         with self._lock:
-            before = self._kept.pop(key, None)
+            before = self._cache.pop(key, None)
             self._size += len(entry.rest) - (0 if before is None else len(before.rest))
-            self._kept[key] = entry
+            self._cache[key] = entry
             while self._size > MOST_BYTES:
-                self._size -= len(self._kept.popitem(last=False)[1].rest)
+                self._size -= len(self._cache.popitem(last=False)[1].rest)
 
     def _reader(self, connection: psycopg.Connection[Any]) -> Callable[[int], _Stamped]:
         with query_context(self._api) as query:
@@ -199,8 +199,8 @@ _making = threading.Lock()
 def decision_answers_of(api: ApiState) -> DecisionAnswers:
     """The cached answers of an application, created at the first request."""
     with _making:
-        answers = api.kept.get(NAME)
+        answers = api.cache.get(NAME)
         if not isinstance(answers, DecisionAnswers):
-            answers = api.kept[NAME] = DecisionAnswers(api)
+            answers = api.cache[NAME] = DecisionAnswers(api)
             api.at_end.append(answers.close)
         return answers

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 
 from broker.api.plain import as_json, plain
-from broker.decisions.answers.decision import explained_as_made
+from broker.decisions.answers.decision import stored_explanations
 from broker.domain.decisions import StoredDecision
 
 
 def bodies(connection: sa.Connection, decisions: Sequence[StoredDecision]) -> list[bytes]:
     """Each decision as an object of ``decisions`` in the answer about its task, as JSON."""
-    return [as_json(plain(one)) for one in explained_as_made(connection, decisions)]
+    return [as_json(plain(one)) for one in stored_explanations(connection, decisions)]

@@ -24,7 +24,7 @@ _COUNT = """
 
 
 @dataclass(frozen=True)
-class Asked:
+class WorkInShare:
     """The work whose position in its share is requested.
 
     Attributes:
@@ -45,9 +45,9 @@ class Asked:
 
 
 def count_waiting(
-    connection: sa.Connection, catalogue: TableCatalogue, asked: Asked, seen_since: datetime
+    connection: sa.Connection, catalogue: TableCatalogue, work: WorkInShare, seen_since: datetime
 ) -> tuple[int, int]:
     """Count the chunks seen by a cycle after an instant (aware): those that precede some work, and all others."""
     query = _COUNT.format(tasks=catalogue.source("jedi_tasks", ("jeditaskid", "gshare", "currentpriority")))
-    row = connection.execute(sa.text(query), {**vars(asked), "seen_since": seen_since}).one()
+    row = connection.execute(sa.text(query), {**vars(work), "seen_since": seen_since}).one()
     return row.ahead, row.others

@@ -67,7 +67,7 @@ def matched(items: str, names: list[str]) -> Bools:
     return np.array(matches, dtype=np.bool_)
 
 
-def found_anywhere(items: str, names: list[str]) -> Bools:
+def matches_anywhere(items: str, names: list[str]) -> Bools:
     """(U,): the queues that an item of the list names; one with ``*`` is searched for as a regular expression."""
     mask = np.zeros(len(names), dtype=np.bool_)
     for item in filter(None, items.split(",")):
@@ -107,7 +107,7 @@ def _of_wish(
     if wishes.options.asked == "first":
         queues, one_preassigned, named, exempt = _of_analysis_request(site, included, excluded, names, snapshot, wishes)
         return one_preassigned, (queues, named, exempt, np.ones_like(queues))
-    queues, one_preassigned, named, exempt, last = _asked_last(site, included, excluded, names, snapshot, wishes)
+    queues, one_preassigned, named, exempt, last = _of_rule_request(site, included, excluded, names, snapshot, wishes)
     return one_preassigned, (queues, named, exempt, last)
 
 
@@ -146,10 +146,10 @@ def _named_by(site: str | None, names: list[str], snapshot: Snapshot) -> Bools:
 
 
 def _matched(items: str, names: list[str], wishes: Wishes) -> Bools:
-    return matched(items, names) if wishes.options.star == "whole_name" else found_anywhere(items, names)
+    return matched(items, names) if wishes.options.star == "whole_name" else matches_anywhere(items, names)
 
 
-def _asked_last(
+def _of_rule_request(
     site: str | None, included: str | None, excluded: str | None, names: list[str], snapshot: Snapshot, wishes: Wishes
 ) -> tuple[Bools, bool, Bools, Bools, Bools]:
     """Like :func:`_of_analysis_request`, and (U,) the requested queues, which a rule checks later."""

@@ -47,7 +47,7 @@ from broker.engine.job.steps import STEP_KEYS as JOB_STEP_KEYS
 from broker.engine.job.veto import OF_ANY_QUEUE
 from broker.engine.shared.chain import QueueChain, same_part
 from broker.engine.shared.evaluate import UNDECLARED, AnyFilter, evaluate, rows_of
-from broker.engine.shared.filter_cache import AlikeRules, Evaluation, FilterAnswer, KeptAnswers, KeptPass
+from broker.engine.shared.filter_cache import AlikeRules, BlockCache, Evaluation, FilterAnswer, LastPass
 from broker.engine.shared.fixed_factors import fixed_factors
 from broker.engine.shared.pass_cache import Passes, of_chunks
 from broker.gdpconfig import Tuning
@@ -91,7 +91,7 @@ class AnalysisCycle(LoadTrackingCycle):
         if work.analysis_request is None:
             raise ValueError("work of analysis has no columns of its own")
         analysis_request = self.analysis_request = work.analysis_request
-        self.quota_closed, self._asked_of, self._reading = quota_closed, snapshot, chain.steps.snapshot_reading
+        self.quota_closed, self._raw_snapshot, self._reading = quota_closed, snapshot, chain.steps.snapshot_reading
         self.own_tuning = tuning.only(OWN_KEYS)
         steps = chain.steps
         self._new = steps.basic_weight.is_new(self.own_tuning.flag(NEW_WEIGHT))
@@ -131,7 +131,7 @@ class AnalysisCycle(LoadTrackingCycle):
         """A cycle with other rules or values over the same work, as in production; throttles are evaluated again."""
         if type(self) is not AnalysisCycle or not isinstance(chain, AnalysisChain):
             return None
-        if self._asked_of is not snapshot or self.work is not work:
+        if self._raw_snapshot is not snapshot or self.work is not work:
             return None
         own = tuning.only(OWN_KEYS)
         if chain.steps.basic_weight.is_new(own.flag(NEW_WEIGHT)) != self._new:
@@ -191,32 +191,32 @@ class AnalysisCycle(LoadTrackingCycle):
         queue_limit, min_weight, may_bootstrap = super()._limits_of(chunks)
         return queue_limit, min_weight, np.zeros_like(may_bootstrap)
 
-    def evaluate_block(self, rows: slice, kept: KeptAnswers | None = None) -> Block:
-        """Judge and weigh the chunks ``rows``, reusing results in ``kept`` and adding new ones to it.
+    def evaluate_block(self, rows: slice, cache: BlockCache | None = None) -> Block:
+        """Judge and weigh the chunks ``rows``, reusing results in ``cache`` and adding new ones to it.
 
         Moving values are updated in the block; where other cycles share it, in a copy for this cycle.
         """
-        kept = KeptAnswers(filters=None) if kept is None else kept
-        if kept.facts is None:
+        cache = BlockCache(filters=None) if cache is None else cache
+        if cache.facts is None:
             counts = counts_by_status(self.snapshot, self._facts.accounting_key[rows])
-            kept.facts = self._facts_of(rows, counts), counts
-        facts, counts = kept.facts
+            cache.facts = self._facts_of(rows, counts), counts
+        facts, counts = cache.facts
         tasks, every = as_column(taken(self.work.chunks, rows)), np.arange(rows.start, rows.stop)
         pairs = AnalysisPairs(tasks, self._candidates, facts, UNDECLARED, every, self._every)
-        if kept.evaluation is None or kept.last_pass is None:
-            kept.evaluation, kept.last_pass = self._in_passes(rows, pairs, kept)
-        evaluation, facts = kept.evaluation, kept.last_pass.facts
-        self._with_input[rows] = kept.last_pass.found
+        if cache.evaluation is None or cache.last_pass is None:
+            cache.evaluation, cache.last_pass = self._in_passes(rows, pairs, cache)
+        evaluation, facts = cache.evaluation, cache.last_pass.facts
+        self._with_input[rows] = cache.last_pass.candidate_counts
         self.faults.extend(evaluation.faults)
         pairs = dataclasses.replace(pairs, facts=facts)
-        factors = fixed_factors(self.chain.weights, pairs, self._views, self._unusable, self.faults, kept.factors)
+        factors = fixed_factors(self.chain.weights, pairs, self._views, self._unusable, self.faults, cache.factors)
         return Block(rows, facts, evaluation, factors, True, counts, self._ranked)
 
-    def _in_passes(self, rows: slice, pairs: AnalysisPairs, kept: KeptAnswers) -> tuple[Evaluation, KeptPass]:
-        """Evaluate all filters for the chunks ``rows`` in passes; stale parts of ``kept`` are dropped."""
+    def _in_passes(self, rows: slice, pairs: AnalysisPairs, cache: BlockCache) -> tuple[Evaluation, LastPass]:
+        """Evaluate all filters for the chunks ``rows`` in passes; stale parts of ``cache`` are dropped."""
         answers: dict[str, FilterAnswer] = {}
         passes = Passes(noted=answers)
-        evaluation = evaluate(self.chain.filters, pairs, self._views, self._unusable, kept.filters, passes)
+        evaluation = evaluate(self.chain.filters, pairs, self._views, self._unusable, cache.filters, passes)
         wanted = self.analysis_request.sites_per_job[rows]
         looks_further = self._checked[rows] & self._input.remote_source[rows]
         passed = passing(self.chain, evaluation)
@@ -225,7 +225,7 @@ class AnalysisCycle(LoadTrackingCycle):
             fine = (passed & ~with_problems(self.chain, evaluation)).any(axis=1)
             passed &= (fine | ~self._suppressed[rows])[:, None]
         counted, again = passed.sum(axis=1), np.flatnonzero(too_few(passed, wanted) & looks_further)
-        facts, earlier = pairs.facts, kept.last_pass
+        facts, earlier = pairs.facts, cache.last_pass
         if earlier is not None and np.array_equal(earlier.again, again):
             facts = earlier.facts
         elif len(again):
@@ -234,7 +234,7 @@ class AnalysisCycle(LoadTrackingCycle):
             facts = self._analysis_facts.in_pass(facts, rows, local_pass)
         if self._new or earlier is None or facts is not earlier.facts:
             # weights depend on where the input must be, and on which candidates compete
-            kept.factors = {}
+            cache.factors = {}
         if len(again):
             judging = self._judging(dataclasses.replace(pairs, facts=facts), again, answers)
             evaluation = second_pass(self.chain, evaluation, again, wanted, judging, passed)
@@ -244,7 +244,7 @@ class AnalysisCycle(LoadTrackingCycle):
         if self._new:
             weight = self._new_weight(rows, pairs.chunks, facts, self._competing(evaluation))
             facts = facts.but({"new_weight": weight})
-        return evaluation, KeptPass(again, facts, counted)
+        return evaluation, LastPass(again, facts, counted)
 
     def judged(self, block: Block) -> tuple[AnyArray | RowsByKind, ...]:
         """The columns as in production, and the largest number of candidates for each chunk."""

@@ -144,8 +144,8 @@ class FactsOfAnalysis:
         """Jobs of the share, its users, the user and the task, by candidate."""
         snapshot, chunks = self.snapshot, self.chunks
         typed, user, share, earlier = (
-            self._at_candidates(found)
-            for found in (
+            self._at_candidates(counts)
+            for counts in (
                 of_type(snapshot, chunks, rows),
                 of_user(snapshot, chunks, rows),
                 of_share(snapshot, self.at, chunks, rows),
@@ -164,10 +164,10 @@ class FactsOfAnalysis:
             "jobs_bad": (earlier, 1),
             "jobs_closed": (earlier, 2),
         }
-        found: dict[str, Later] = {name: table.layer(at) for name, (table, at) in names.items()}
+        facts: dict[str, Later] = {name: table.layer(at) for name, (table, at) in names.items()}
         # the totals are the same at every queue
         totals = RowsByKind(share.table[..., :1], share.kind)
-        return found | {"share_queued": totals.layer(3), "share_running": totals.layer(4)}
+        return facts | {"share_queued": totals.layer(3), "share_running": totals.layer(4)}
 
     def _of_pass(self, rows: slice, local_pass: Bools) -> tuple[dict[str, Any], dict[str, Later]]:
         """The facts that differ between a pass with and one without the locality check."""

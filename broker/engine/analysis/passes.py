@@ -50,9 +50,9 @@ def with_problems(chain: AnalysisChain, evaluation: Evaluation) -> Bools:
     return np.asarray(lookup[evaluation.reason])
 
 
-def too_few(found: Bools, wanted: Ints) -> Bools:
-    """(T,): fewer queues are ``found`` (T, Q) than each job of the chunk is ``wanted`` (T,) to run at."""
-    return np.asarray(found.sum(axis=1) < wanted)
+def too_few(alive: Bools, wanted: Ints) -> Bools:
+    """(T,): fewer queues are ``alive`` (T, Q) than each job of the chunk is ``wanted`` (T,) to run at."""
+    return np.asarray(alive.sum(axis=1) < wanted)
 
 
 def second_pass(
@@ -61,7 +61,7 @@ def second_pass(
     again: Ints,
     wanted: Ints,
     judging: Judging,
-    found_first: Bools | None = None,
+    first_alive: Bools | None = None,
 ) -> Evaluation:
     """Evaluate the second pass of the chunks ``again`` (positions in the block).
 
@@ -75,21 +75,21 @@ def second_pass(
         again: positions of the chunks.
         wanted: (T,) at how many queues each job is to run.
         judging: judges these chunks without the locality check.
-        found_first: (T, Q) what counts as found by the first pass; without it what no rule rejected for good.
+        first_alive: (T, Q) the queues that the first pass left; by default those that no rule rejected for good.
     """
     second = judging(chain.filters, None)
     faults = (*first.faults, *second.faults)
-    earlier = (passing(chain, first) if found_first is None else found_first)[again]
-    found = passing(chain, second)
-    enough = np.where(earlier.any(axis=1), found.any(axis=1), ~too_few(found, wanted[again]))
+    earlier = (passing(chain, first) if first_alive is None else first_alive)[again]
+    alive = passing(chain, second)
+    enough = np.where(earlier.any(axis=1), alive.any(axis=1), ~too_few(alive, wanted[again]))
     own_left, own_reason = second.feasible & enough[:, None], second.reason
     both = (enough & earlier.any(axis=1))[:, None]
     if both.any():
         temporary = [index for index in range(len(chain.filters)) if not chain.is_persistent(index)]
-        third = judging(tuple(chain.filters[index] for index in temporary), earlier | found)
+        third = judging(tuple(chain.filters[index] for index in temporary), earlier | alive)
         # the indices are those of these few rules, followed by those of the same rules where they could not judge
         codes = [*temporary, *(index + len(chain.filters) for index in temporary), NOT_A_CANDIDATE, FEASIBLE]
-        reason = np.where(earlier | found, np.array(codes, dtype=own_reason.dtype)[third.reason], own_reason)
+        reason = np.where(earlier | alive, np.array(codes, dtype=own_reason.dtype)[third.reason], own_reason)
         own_left, own_reason = np.where(both, third.feasible, own_left), np.where(both, reason, own_reason)
         faults = (*faults, *third.faults)
     feasible, reason = first.feasible.copy(), first.reason.copy()

@@ -15,16 +15,16 @@ from typing import Literal
 import numpy as np
 
 from broker.domain.analysis import VP_ENDING
-from broker.domain.arrays import Bools, Floats, Ints, Kept, Texts
+from broker.domain.arrays import Bools, Floats, IdentityCache, Ints, Texts
 from broker.snapshot.snapshot import Snapshot
 
 VpScope = Literal["in_use", "default"]
 """The scope of the relations by which a queue reads from virtual placement."""
 
-_of_analysis = Kept[Bools]()
-_in_use = Kept[Bools]()
-_virtual = Kept[Bools]()
-_readers = Kept[tuple[Ints, Ints]]()
+_of_analysis = IdentityCache[Bools]()
+_in_use = IdentityCache[Bools]()
+_virtual = IdentityCache[Bools]()
+_readers = IdentityCache[tuple[Ints, Ints]]()
 
 
 def scope_in_use(snapshot: Snapshot, inputs: bool) -> Bools:

@@ -81,15 +81,15 @@ class Passes(Step):
         """Whether queues with problems always end the passes."""
         return self.options.problems == "count"
 
-    def only_enough(self, evaluation: Evaluation, found: Bools, wanted: Ints) -> Evaluation:
+    def only_enough(self, evaluation: Evaluation, alive: Bools, wanted: Ints) -> Evaluation:
         """The evaluation, with no candidate for chunks that have fewer queues than copies of each job.
 
         Args:
             evaluation: of the last pass, (T, Q).
-            found: (T, Q) the queues that no rule rejected for good.
+            alive: (T, Q) the queues that no rule rejected for good.
             wanted: (T,) at how many queues each job of the chunk is to run.
         """
-        counted = evaluation.feasible if self.options.copies == "left" else found
+        counted = evaluation.feasible if self.options.copies == "left" else alive
         too_few = counted.sum(axis=1) < wanted
         if not (evaluation.feasible.any(axis=1) & too_few).any():
             return evaluation

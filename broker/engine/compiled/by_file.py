@@ -7,7 +7,7 @@ numbered over the cycle, the master's 0 to 5 and the secondary's 6 to 8; queue 3
     numbers[2]  2 4 6         stop of its master files
     numbers[4]  3 3 3         distinct files: two of the master, one of the secondary
     spans       6 7, 7 8, 8 9 first and stop of the secondary files of each job
-    cursor      6 . 3 3       next master file (AT), jobs made (MADE), spans written (SPAN)
+    cursor      6 . 3 3       next master file (AT), jobs made (JOBS), spans written (SPAN)
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from broker.engine.compiled.columns import Files
 from broker.engine.compiled.cutting import (
     AT,
     EVENTS_SUM,
+    JOBS,
     KNOWN,
     LEAST_WALLTIME,
-    MADE,
     MAX_FILES_IN_ALL,
     SIZE_SUM,
     SPAN,
@@ -48,9 +48,9 @@ def taken_by_file(
     cursor: Ints, used: Ints, seen: Ints, spans: Ints, numbers: Ints, figures: Floats,
 ) -> int:  # fmt: skip
     """Write up to ``count`` jobs for a queue and return their number; ``used`` (S,) is updated."""
-    size, secondaries, made = chunk.stop - chunk.start, len(used), 0
+    size, secondaries, jobs = chunk.stop - chunk.start, len(used), 0
     own, job = np.empty((secondaries, 2), dtype=np.int64), np.empty(CONTENT, dtype=np.int64)
-    while made < count and cursor[AT] < size:
+    while jobs < count and cursor[AT] < size:
         at = cursor[AT]
         stop, last, unlimited = at + 1, files.next_break[chunk.start + at] - chunk.start, True
         if chunk.at_once:
@@ -71,14 +71,14 @@ def taken_by_file(
             break
         write_job(
             chunk, queue, chunk.start + at, chunk.start + stop, job[EVENTS], job[SIZE], job[STORED], job[NAMES],
-            walltime, fit, cursor[MADE], numbers, figures,
+            walltime, fit, cursor[JOBS], numbers, figures,
         )  # fmt: skip
         for index in range(secondaries):
             spans[cursor[SPAN] + index, 0], spans[cursor[SPAN] + index, 1] = own[index, 0], own[index, 1]
         _move_on(chunk, uses, listed, own, used)
-        cursor[AT], cursor[MADE], cursor[SPAN] = stop, cursor[MADE] + 1, cursor[SPAN] + secondaries
-        made += 1
-    return made
+        cursor[AT], cursor[JOBS], cursor[SPAN] = stop, cursor[JOBS] + 1, cursor[SPAN] + secondaries
+        jobs += 1
+    return jobs
 
 
 @inlined

@@ -23,7 +23,7 @@ MAX_FILES_IN_ALL = 1_000
 DIRECT, WORK, SIZE, SCRATCH, WALLTIME, LEAST_WALLTIME, KNOWN = 0, 1, 2, 3, 4, 5, 6
 LIMITS = 7
 #: Places in the cursor of a chunk: next file, files of the job before, jobs made in the block, and spans.
-AT, GUESS, MADE, SPAN = 0, 1, 2, 3
+AT, GUESS, JOBS, SPAN = 0, 1, 2, 3
 #: Rows of the sums over files.
 EVENTS_SUM, SIZE_SUM, BYTES_SUM, NAMES_SUM = 0, 1, 2, 3
 
@@ -149,7 +149,7 @@ def taken(
     """Write up to ``count`` jobs for a queue, and return their number."""
     chunk, files, numbers, figures = columns.chunks[row], columns.files, out.numbers, out.figures
     sums, first_bytes, first_names = files.sums, files.first_bytes, files.first_names
-    size, at, made, growing = chunk.stop - chunk.start, cursor[AT], 0, True
+    size, at, jobs, growing = chunk.stop - chunk.start, cursor[AT], 0, True
     for _ in range(count):
         if at >= size:
             break
@@ -169,13 +169,13 @@ def taken(
                 sums[SIZE_SUM, high] - sums[SIZE_SUM, low],
                 sums[BYTES_SUM, high] - sums[BYTES_SUM, low] + first_bytes[low],
                 sums[NAMES_SUM, high] - sums[NAMES_SUM, low] + first_names[low],
-                walltime, fit, cursor[MADE] + made, numbers, figures,
+                walltime, fit, cursor[JOBS] + jobs, numbers, figures,
             )  # fmt: skip
-            made += 1
+            jobs += 1
             cursor[AT] = end
         at = end
-    cursor[MADE] += made
-    return made
+    cursor[JOBS] += jobs
+    return jobs
 
 
 @inlined

@@ -33,7 +33,7 @@ _tasks_seen = 0
 #: How often the loops could not be loaded; after the second time this process goes on without them.
 _failed = 0
 #: Whether the log already says that the compiler would pay here.
-_told_of_extra = False
+_has_logged_hint = False
 #: The modules whose functions have been read.
 _read_modules: dict[str, Any] = {}
 _log = logging.getLogger(__name__)
@@ -76,9 +76,9 @@ def _loaded(module: str, pays: bool) -> Any | None:
 
 def _tell_of_extra() -> None:
     """Log once that cycles of this size would be decided sooner with the compiler."""
-    global _told_of_extra
-    if not _told_of_extra:
-        _told_of_extra = True
+    global _has_logged_hint
+    if not _has_logged_hint:
+        _has_logged_hint = True
         _log.warning(
             "cycles are decided without a compiler: with numba they would take a third of the time here and end in the "
             "same result. Install gridbroker[fast] and restart the service"
@@ -114,9 +114,9 @@ def _imported(module: str) -> Any:
     """
     function_cache.folder()
     # if another thread is importing it, this waits
-    found = importlib.import_module(module)
+    loop_module = importlib.import_module(module)
     # functions are read on their first call: here, so that no cycle fails on a damaged file
-    found.call_first()
+    loop_module.call_first()
     keep_what_is_there()
-    _read_modules[module] = found
-    return found
+    _read_modules[module] = loop_module
+    return loop_module

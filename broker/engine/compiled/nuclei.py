@@ -82,13 +82,13 @@ def _drawn(task: int, block: TaskBlock, out: PlacedTasks) -> int:
 @compiled
 def _sum_until(limit: float, largest: float, first: int, last: int, out: PlacedTasks) -> tuple[int, float]:
     """The first pair with which the scaled weights sum to more, or the last one with a weight; and the sum."""
-    total, found = 0.0, first
+    total, choice = 0.0, first
     for pair in range(first, last):
         weight = out.weight[pair]
         if 0.0 <= weight < np.inf:
             total += weight / largest
             if weight > 0.0:
-                found = pair
+                choice = pair
             if total > limit:
                 break
-    return found, total
+    return choice, total

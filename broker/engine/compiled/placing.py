@@ -22,7 +22,7 @@ import numpy as np
 from broker.domain.arrays import AnyArray, Bools, Floats, Ints
 from broker.engine.compiled.by_file import taken_by_file
 from broker.engine.compiled.columns import Columns, FlatBlock, Moving, Outcome, Parts, UserPairs, UserState
-from broker.engine.compiled.cutting import AT, GUESS, KNOWN, LIMITS, MADE, SPAN, job_limits, taken, walltimes
+from broker.engine.compiled.cutting import AT, GUESS, JOBS, KNOWN, LIMITS, SPAN, job_limits, taken, walltimes
 from broker.engine.compiled.empty_blocks import no_chunks
 from broker.engine.compiled.jit import compiled, inlined
 from broker.engine.compiled.random_stream import below, fraction, seeded
@@ -72,17 +72,17 @@ def placed_until(
             brought_up_to_date(b, moving, block, columns, users, pairs)
         if not ranked(b, moving, block, columns, out):
             continue
-        made = _placed(b, jobs, spans, seed, moving, block, columns, out)
-        for job in range(jobs, made):
+        total = _placed(b, jobs, spans, seed, moving, block, columns, out)
+        for job in range(jobs, total):
             queue = out.numbers[0, job]
             at = columns.queues[queue].unified
             block.placed[key, at] += 1.0
             if for_users:
                 counted(row, queue, at, users)
-        if made > jobs:
+        if total > jobs:
             block.moved[key] = True
-        spans += (made - jobs) * (columns.chunks[row].uses_stop - columns.chunks[row].uses)
-        jobs = made
+        spans += (total - jobs) * (columns.chunks[row].uses_stop - columns.chunks[row].uses)
+        jobs = total
         out.jobs[b, 1], out.span_of[b, 1] = jobs, spans
     return len(out.chosen)
 
@@ -103,7 +103,7 @@ def _placed(
     size, spread = chunk.stop - chunk.start, chunk.replicas_stop > chunk.replicas
     fit, seconds = np.zeros((count, LIMITS)), np.empty((count, size + 1), dtype=np.int64)
     cursor = np.empty(4, dtype=np.int64)
-    cursor[AT], cursor[GUESS], cursor[MADE], cursor[SPAN] = 0, 1, jobs, spans
+    cursor[AT], cursor[GUESS], cursor[JOBS], cursor[SPAN] = 0, 1, jobs, spans
     used = np.zeros((3, chunk.uses_stop - chunk.uses), dtype=np.int64)
     seen = np.zeros(chunk.names + 1 if chunk.by_file else 0, dtype=np.int64)
     # (C, F) which candidates have which files; empty unless parts of the master are in different places
@@ -123,7 +123,7 @@ def _placed(
         for at in range(count):
             flags[ALLOWED, at] = _own_size(columns, row, out.place[b, at]) == 0
         _pass(b, row, state, figures, flags, last, columns, fit, seconds, cursor, used, seen, holds, out)
-    return int(cursor[MADE])
+    return int(cursor[JOBS])
 
 
 @compiled
@@ -137,10 +137,10 @@ def _find_files(first: int, stop: int, unified: int, parts: Parts, holds: Bools)
 
 
 @inlined
-def _give_back(jobs: int, file: int, kept: int, cursor: Ints, used: Ints) -> None:
-    """Undo the last ``jobs`` jobs of a chunk, back to a file and to the use of secondaries in row ``kept``."""
-    cursor[AT], cursor[MADE], cursor[SPAN] = file, cursor[MADE] - jobs, cursor[SPAN] - jobs * used.shape[1]
-    _copy(kept, NOW, used)
+def _give_back(jobs: int, file: int, row: int, cursor: Ints, used: Ints) -> None:
+    """Undo the last ``jobs`` jobs of a chunk: return to a file, and to the use of secondaries in ``row``."""
+    cursor[AT], cursor[JOBS], cursor[SPAN] = file, cursor[JOBS] - jobs, cursor[SPAN] - jobs * used.shape[1]
+    _copy(row, NOW, used)
 
 
 @inlined
@@ -196,24 +196,24 @@ def _pass(
         flags[WAITS, at] = False
         figures[QUEUED, at] = queued + wanted
         figures[WEIGHT, at] = weight * ((queued + 1.0) / (queued + wanted + 1.0))
-        before, queue, made = cursor[AT], out.place[b, at], 0
+        before, queue, jobs = cursor[AT], out.place[b, at], 0
         _copy(NOW, BEFORE, used)
         # a candidate that lacks files of a job gets no more jobs after it
         for again in range(2):
             if chunk.by_file:
-                made = taken_by_file(
+                jobs = taken_by_file(
                     chunk, queue, wanted, columns.files, columns.parts.uses, columns.parts.listed, fit[at], seconds[at],
                     cursor, used[NOW], seen, out.spans, out.numbers, out.figures,
                 )  # fmt: skip
             else:
-                made = taken(row, queue, wanted, columns, fit[at], seconds[at], cursor, out)
-            kept = _until_split(cursor[MADE] - made, made, chunk.start, holds[at], out.numbers) if spread else made
-            if again or kept == made:
+                jobs = taken(row, queue, wanted, columns, fit[at], seconds[at], cursor, out)
+            limit = _until_split(cursor[JOBS] - jobs, jobs, chunk.start, holds[at], out.numbers) if spread else jobs
+            if again or limit == jobs:
                 break
-            wanted = kept
-            _give_back(made, before, BEFORE, cursor, used)
-        if made:
-            last[0], last[1], last[2] = made, at, before
+            wanted = limit
+            _give_back(jobs, before, BEFORE, cursor, used)
+        if jobs:
+            last[0], last[1], last[2] = jobs, at, before
             _copy(BEFORE, AT_LAST, used)
             _try_again(at, own, flags)
         else:
@@ -223,15 +223,15 @@ def _pass(
 
 
 @compiled
-def _until_split(first: int, made: int, start: int, here: Bools, numbers: Ints) -> int:
+def _until_split(first: int, count: int, start: int, here: Bools, numbers: Ints) -> int:
     """Count the jobs from ``first`` on, up to one that begins with a file that is here and ends with one that is not.
 
     Positions count from the file ``start``.
     """
-    for job in range(made):
+    for job in range(count):
         if here[numbers[1, first + job] - start] and not here[numbers[2, first + job] - start - 1]:
             return job + 1
-    return made
+    return count
 
 
 @inlined
@@ -273,14 +273,14 @@ def _drawn(usable: int, state: AnyArray, figures: Floats, flags: AnyArray) -> in
         return -1
     if not weighty:
         return _open_at(usable, below(state, open_), figures, flags)
-    drawn, total, found = fraction(state) * total, 0.0, -1
+    drawn, total, choice = fraction(state) * total, 0.0, -1
     for at in range(count):
         if _is_open(usable, at, figures, flags) and figures[WEIGHT, at] > 0:
             total += figures[WEIGHT, at]
-            found = at
+            choice = at
             if drawn < total:
                 break
-    return found
+    return choice
 
 
 @inlined

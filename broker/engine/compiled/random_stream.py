@@ -42,12 +42,12 @@ def seeded(words: Ints, state: AnyArray) -> None:
                 mixed = ((_MIX_LEFT * pool[at]) & _WORD) - ((_MIX_RIGHT * other) & _WORD)
                 mixed = mixed & _WORD
                 pool[at] = mixed ^ (mixed >> _16)
-    made = np.empty(2 * _POOL, dtype=np.uint64)
+    hashes = np.empty(2 * _POOL, dtype=np.uint64)
     constant = _INIT_B
     for at in range(2 * _POOL):
-        made[at], constant = _hashed(pool[at % _POOL], constant, _MULT_B)
-    high, low = made[0] | (made[1] << _32), made[2] | (made[3] << _32)
-    first, second = made[4] | (made[5] << _32), made[6] | (made[7] << _32)
+        hashes[at], constant = _hashed(pool[at % _POOL], constant, _MULT_B)
+    high, low = hashes[0] | (hashes[1] << _32), hashes[2] | (hashes[3] << _32)
+    first, second = hashes[4] | (hashes[5] << _32), hashes[6] | (hashes[7] << _32)
     state[2], state[3] = (first << _1) | (second >> _63), (second << _1) | _1
     state[0], state[1], state[4], state[5] = _0, _0, _0, _0
     _step(state)

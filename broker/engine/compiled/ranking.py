@@ -108,7 +108,7 @@ def ranked(b: int, moving: Moving, block: FlatBlock, columns: Columns, out: Outc
     load, fixed, of_pair, left, local = block.load, block.fixed, block.queue, block.left, block.all_local
     placed, position, behind, best = block.placed[chunk.accounting], block.position, moving.behind, block.best[b]
     may_bootstrap, queue_limit, min_weight = chunk.may_bootstrap, chunk.queue_limit, chunk.min_weight
-    late, urgent, found, first, stop = len(cuts) + behind, block.urgent[b], 0, block.offset[b], block.offset[b + 1]
+    late, urgent, count, first, stop = len(cuts) + behind, block.urgent[b], 0, block.offset[b], block.offset[b + 1]
     pairs, measured = np.empty(best, dtype=np.int64), np.empty(best)
     for pair in range(first, stop):
         if not left[pair]:
@@ -126,24 +126,24 @@ def ranked(b: int, moving: Moving, block: FlatBlock, columns: Columns, out: Outc
             position[b, queue] = cut + behind
             continue
         value = np.inf if starts else weight
-        if found == best and not value > measured[found - 1]:
+        if count == best and not value > measured[count - 1]:
             position[b, queue] = late + 1 if starts else late
             continue
-        if found == best:
-            found -= 1
-            position[b, of_pair[pairs[found]]] = late + 1 if measured[found] == np.inf else late
-        at = found
+        if count == best:
+            count -= 1
+            position[b, of_pair[pairs[count]]] = late + 1 if measured[count] == np.inf else late
+        at = count
         # among equal weights, the first by name stays ahead
         while at > 0 and value > measured[at - 1]:
             pairs[at], measured[at] = pairs[at - 1], measured[at - 1]
             at -= 1
         pairs[at], measured[at] = pair, value
         position[b, queue] = FEASIBLE
-        found += 1
-    out.chosen[b] = found
-    for at in range(found):
+        count += 1
+    out.chosen[b] = count
+    for at in range(count):
         _written(b, at, pairs[at], measured[at] == np.inf, moving, block, columns, out)
-    return found
+    return count
 
 
 @compiled

@@ -181,17 +181,17 @@ def _run_of(values: Floats, first: int, count: int) -> float:
 def added_up(values: Floats) -> float:
     """Sum numbers as numpy does: in nested halves, until these are short."""
     # a recursive function cannot be read back from the cache of compiled ones
-    todo, left, sums, found = np.empty((_DEPTH, 2), dtype=np.int64), 1, np.empty(_DEPTH), 0
+    todo, left, sums, top = np.empty((_DEPTH, 2), dtype=np.int64), 1, np.empty(_DEPTH), 0
     todo[0, 0], todo[0, 1] = 0, len(values)
     while left:
         left -= 1
         first, count = todo[left, 0], todo[left, 1]
         if count == _ADD:
-            found -= 1
-            sums[found - 1] += sums[found]
+            top -= 1
+            sums[top - 1] += sums[top]
         elif count <= _RUN:
-            sums[found] = _run_of(values, first, count)
-            found += 1
+            sums[top] = _run_of(values, first, count)
+            top += 1
         else:
             half = count // 2
             half -= half % _SUMS

@@ -19,7 +19,7 @@ from functools import cached_property
 
 import numpy as np
 
-from broker.domain.arrays import AnyArray, Bools, Floats, Ints, Kept, RowsByKind, Texts, distinct, numbered
+from broker.domain.arrays import AnyArray, Bools, Floats, IdentityCache, Ints, RowsByKind, Texts, distinct, numbered
 from broker.domain.facts import JobFacts
 from broker.domain.grid import COUNTED_STATUSES, JobCounts
 from broker.domain.work import WorkTable
@@ -99,7 +99,7 @@ class GenericCycle(JobCycle):
         return dataclasses.replace(base, running=running, all_local=here, preferred=self._used[row, feasible])
 
 
-_counted = Kept[dict[str | None, Floats]]()
+_counted = IdentityCache[dict[str | None, Floats]]()
 
 
 class JobsOfVo(JobCountReading):

@@ -11,7 +11,7 @@ from functools import cached_property, lru_cache, reduce
 
 import numpy as np
 
-from broker.domain.arrays import Floats, Ints, Kept, RowsByKind
+from broker.domain.arrays import Floats, IdentityCache, Ints, RowsByKind
 from broker.domain.chosen_candidates import Legend
 from broker.domain.counted_load import ChunkPlan
 from broker.domain.facts import JobFacts
@@ -96,7 +96,7 @@ class ChunkResult:
         return self.feasible[self.ranking.chosen] if self.ranking is not None else self.feasible[:0]
 
 
-_texts = Kept[tuple[str, ...]](8)
+_texts = IdentityCache[tuple[str, ...]](8)
 
 
 def job_legend(queues: QueueTable, chain: QueueChain, stats: tuple[str, ...] = (), remark: str = "") -> Legend:

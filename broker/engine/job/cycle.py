@@ -30,7 +30,7 @@ from broker.engine.job.steps import LIMIT_KEYS, STEP_KEYS, RefusedNames, chunk_l
 from broker.engine.job.veto import blocked_chunks
 from broker.engine.shared.chain import QueueChain
 from broker.engine.shared.evaluate import UNDECLARED, evaluate, prepare
-from broker.engine.shared.filter_cache import AlikeRules, Evaluation, KeptAnswers, RuleFault
+from broker.engine.shared.filter_cache import AlikeRules, BlockCache, Evaluation, RuleFault
 from broker.engine.shared.fixed_factors import fixed_factors
 from broker.engine.shared.rank import BEST, BlockRanking, Ranking, rank, rank_block
 from broker.gdpconfig import Tuning
@@ -166,18 +166,18 @@ class JobCycle:
         """The block with masks and weights that this cycle alone may update, if it updates any."""
         return block
 
-    def evaluate_block(self, rows: slice, kept: KeptAnswers | None = None) -> Block:
-        """Judge and weigh the chunks ``rows``, reusing results in ``kept`` and adding new ones to it."""
-        kept = KeptAnswers(filters=None) if kept is None else kept
+    def evaluate_block(self, rows: slice, cache: BlockCache | None = None) -> Block:
+        """Judge and weigh the chunks ``rows``, reusing results in ``cache`` and adding new ones to it."""
+        cache = BlockCache(filters=None) if cache is None else cache
         tasks = as_column(taken(self.work.chunks, rows))
-        if kept.facts is None:
-            kept.facts = self._facts_and_counts(rows)
-        facts, counts = kept.facts
+        if cache.facts is None:
+            cache.facts = self._facts_and_counts(rows)
+        facts, counts = cache.facts
         pairs = JobPairs(tasks, self._candidates, facts, UNDECLARED, np.arange(rows.start, rows.stop), self._every)
-        if kept.evaluation is None:
-            kept.evaluation = evaluate(self.chain.filters, pairs, self._views, self._unusable, kept.filters)
-        self.faults.extend((evaluation := kept.evaluation).faults)
-        factors = fixed_factors(self.chain.weights, pairs, self._views, self._unusable, self.faults, kept.factors)
+        if cache.evaluation is None:
+            cache.evaluation = evaluate(self.chain.filters, pairs, self._views, self._unusable, cache.filters)
+        self.faults.extend((evaluation := cache.evaluation).faults)
+        factors = fixed_factors(self.chain.weights, pairs, self._views, self._unusable, self.faults, cache.factors)
         return Block(rows, facts, evaluation, factors, False, counts, self._ranked)
 
     def _facts_and_counts(self, rows: slice) -> tuple[JobFacts, RowsByKind]:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from broker.domain.arrays import Bools, Floats, Ints, Kept, RowsByKind, any_of, codes_of, distinct, texts
+from broker.domain.arrays import Bools, Floats, IdentityCache, Ints, RowsByKind, any_of, codes_of, distinct, texts
 from broker.domain.facts import Later
 from broker.domain.work import Work, WorkTable
 from broker.engine.job.input_lookup import InputLookup, endpoint_order, of_first_endpoint, united_parts
@@ -34,7 +34,7 @@ from broker.snapshot.snapshot import Snapshot
 DATADISK = "DATADISK"
 BY_EVERY_ENDPOINT = InputLookup()
 #: By whether only DATADISK endpoints count: the relations through which queues of the last snapshots read input.
-_reading = Kept[dict[bool, tuple[Ints, Ints]]]()
+_reading = IdentityCache[dict[bool, tuple[Ints, Ints]]]()
 
 
 @dataclass(frozen=True)

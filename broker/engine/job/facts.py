@@ -9,9 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from broker.domain.arrays import Bools, Floats, Ints, Kept, Objects, RowsByKind, Texts, as_row, distinct, kinds_of
+from broker.domain.arrays import (
+    Bools,
+    Floats,
+    IdentityCache,
+    Ints,
+    Objects,
+    RowsByKind,
+    Texts,
+    as_row,
+    distinct,
+    kinds_of,
+)
 from broker.domain.estimates import is_event_service, is_hs06, is_set
-from broker.domain.facts import JobFacts, Later, made
+from broker.domain.facts import JobFacts, Later, value_of
 from broker.domain.grid import COUNTED_STATUSES
 from broker.domain.queues import QueueOffer, QueueTable, SoftwareOffers
 from broker.domain.work import UNCONSTRAINED, WorkTable
@@ -30,10 +41,10 @@ from broker.snapshot.snapshot import Snapshot
 #: Event-service tasks from this priority on count as high. Source: PanDA production brokerage, derived values.
 ES_HIGH_PRIORITY = 900.0
 DATADISK = "DATADISK"
-_offers = Kept[tuple[QueueOffer, ...]]()
-_slots = Kept[RowsByKind]()
-_cpus = Kept[RowsByKind]()
-_candidates = Kept[QueueTable]()
+_offers = IdentityCache[tuple[QueueOffer, ...]]()
+_slots = IdentityCache[RowsByKind]()
+_cpus = IdentityCache[RowsByKind]()
+_candidates = IdentityCache[QueueTable]()
 
 
 #: Facts of candidates that are the same for every chunk.
@@ -309,7 +320,7 @@ def _input_of(work: WorkTable, rows: slice, grid: GridFacts, data: DataFacts, at
     def can_receive() -> RowsByKind | Bools:
         complete = block.complete()
         if not isinstance(at_nucleus, RowsByKind):
-            return np.asarray(grid.any_receives | (made(at_nucleus) & complete.every))
+            return np.asarray(grid.any_receives | (value_of(at_nucleus) & complete.every))
         here = at_nucleus.of_table(at_nucleus.table.take(alike.first, axis=1)).by_chunk
         here &= complete.by_chunk.take(unified, axis=1)
         # few chunks have their data at a queue to which nothing else can be sent
@@ -320,7 +331,7 @@ def _input_of(work: WorkTable, rows: slice, grid: GridFacts, data: DataFacts, at
 
     def can_send() -> RowsByKind | Bools:
         if not isinstance(at_nucleus, RowsByKind):
-            return np.asarray(grid.any_sends | made(at_nucleus))
+            return np.asarray(grid.any_sends | value_of(at_nucleus))
         return at_nucleus.of_table(grid.any_sends | at_nucleus.table)
 
     return {**block.facts(), "can_receive": can_receive, "can_send": can_send}

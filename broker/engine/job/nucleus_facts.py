@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from broker.domain.arrays import AnyArray, Bools, Floats, Ints, Kept, RowsByKind, codes_of
+from broker.domain.arrays import AnyArray, Bools, Floats, IdentityCache, Ints, RowsByKind, codes_of
 from broker.domain.queues import BARE_NONE
 from broker.snapshot.snapshot import Snapshot
 
@@ -39,7 +39,7 @@ class NucleusStats:
     throughput_mb_per_s: Floats
 
 
-_stats = Kept[NucleusStats]()
+_stats = IdentityCache[NucleusStats]()
 
 
 def nucleus_stats(snapshot: Snapshot) -> NucleusStats:

@@ -7,14 +7,14 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from broker.domain.arrays import AnyArray, Bools, Floats, Ints, Kept, frozen, taken
+from broker.domain.arrays import AnyArray, Bools, Floats, IdentityCache, Ints, frozen, taken
 from broker.domain.grid import LinkMatrix, StorageTable
 from broker.domain.queues import QueueTable, UnifiedTable
 from broker.rules.contract import Options, Step
 from broker.snapshot.snapshot import Snapshot
 
 TableT = TypeVar("TableT")
-_parents = Kept[Bools]()
+_parents = IdentityCache[Bools]()
 _ACTIVITIES = ("read_lan", "write_lan", "read_wan", "write_wan")
 
 

@@ -15,7 +15,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from broker.domain.arrays import Bools, Floats, Ints, Kept, Texts
+from broker.domain.arrays import Bools, Floats, IdentityCache, Ints, Texts
 from broker.domain.queues import TIGHTENING_KEYS, QueueTable
 from broker.domain.work import WorkTable
 from broker.engine.job.count_facts import JobCountReading
@@ -181,7 +181,7 @@ class QueueNames:
         return self.candidates.get(name, [])
 
 
-_names = Kept[QueueNames]()
+_names = IdentityCache[QueueNames]()
 
 
 def names_of(snapshot: Snapshot) -> QueueNames:

@@ -233,11 +233,11 @@ def first_fractions(first: int, second: int, last: Ints) -> Floats:
     words = [np.full(last.shape, word, dtype=np.uint64) for word in (first, second, 0, 0)]
     words[2][:] = last
     pool = _mixed(words)
-    made, constant = [], _INIT_B
+    hashes, constant = [], _INIT_B
     for at in range(2 * _POOL):
         word, constant = _hashed(pool[at % _POOL], constant, _MULT_B)
-        made.append(word)
-    seed, stream = ((made[at] | made[at + 1] << _32, made[at + 2] | made[at + 3] << _32) for at in (0, 4))
+        hashes.append(word)
+    seed, stream = ((hashes[at] | hashes[at + 1] << _32, hashes[at + 2] | hashes[at + 3] << _32) for at in (0, 4))
     increment = stream[0] << _1 | stream[1] >> _63, stream[1] << _1 | _1
     # the state begins at 0, so that the first step leaves the increment
     state = _stepped(_sum(increment, seed), increment)

@@ -24,7 +24,7 @@ import numpy as np
 from broker.domain.arrays import AnyArray, Bools, Floats, Ints, RowsByKind, rows_of_all
 from broker.domain.facts import JobFacts, cell_at
 from broker.engine.shared.filter_cache import Evaluation, FilterAnswer, Mask, RuleFault
-from broker.engine.shared.pair_state import Marks
+from broker.engine.shared.pair_state import BlockState
 from broker.engine.shared.pass_cache import ONE_PASS, Passes
 from broker.rules.contract import AnyPairs, Filter, GroupFilter, Rule, TuningView
 from broker.snapshot.snapshot import Snapshot
@@ -176,13 +176,13 @@ def evaluate(
             judge whole blocks. Without it, filters that judge pair by pair see only the remaining pairs.
         passes: answers from another pass over the same chunks, or for a later one.
     """
-    marks = Marks(pairs, len(filters))
+    state = BlockState(pairs, len(filters))
     faults: list[RuleFault] = []
     for index, rule in enumerate(filters):
         if rule.after_temporary:
-            marks.drop_skipped()
+            state.drop_skipped()
         if known is None:
-            marks.narrow()
+            state.narrow()
         removes = rule.kind == "persistent" or pairs.rejects_for_good
         seen = views.of(rule, pairs)
         answer = passes.earlier.get(rule.name) if known is None else known.get(rule.name)
@@ -193,19 +193,19 @@ def evaluate(
         if answer is None:
             not_judged = rule.unknown_policy == "reject"
             if rule.name in views.broken or not unusable.isdisjoint(rule.needs(seen.tuning)):
-                marks.unknown(index, not_judged, applies, removes)
+                state.unknown(index, not_judged, applies, removes)
                 continue
             try:
-                ask = _judge_left if marks.left is not None and _judges_pairs(rule) else _judge_block
-                answer = ask(rule, marks, applies, seen, views)
+                ask = _judge_left if state.left is not None and _judges_pairs(rule) else _judge_block
+                answer = ask(rule, state, applies, seen, views)
             except RULE_ERRORS as error:
                 faults.append(fault_of(rule, error))
-                marks.unknown(index, not_judged, applies, removes)
+                state.unknown(index, not_judged, applies, removes)
                 continue
         if len(faults) == noted and isinstance(rule, Filter):
             passes.note(rule, answer, known)
-        marks.apply(index, rule.unknown_policy == "reject", answer, removes)
-    feasible, reason = marks.evaluation()
+        state.apply(index, rule.unknown_policy == "reject", answer, removes)
+    feasible, reason = state.evaluation()
     return Evaluation(feasible, reason, tuple(faults))
 
 
@@ -224,15 +224,15 @@ def _applies(rule: AnyFilter, pairs: AnyPairs, faults: list[RuleFault]) -> Bools
 
 
 def _judge_block(
-    rule: AnyFilter, marks: Marks, applies: Bools | None, pairs: AnyPairs, views: RuleViews
+    rule: AnyFilter, state: BlockState, applies: Bools | None, pairs: AnyPairs, views: RuleViews
 ) -> FilterAnswer:
     """Evaluate a rule on a block, at the chunks that it applies to; ``pairs``: the block as the rule sees it."""
     rows = None if applies is None else np.flatnonzero(applies[:, 0])
     if rows is not None:
         pairs = views.of(rule, pairs, rows)
-    shape = marks.shape if rows is None else (len(rows), marks.shape[1])
+    shape = state.shape if rows is None else (len(rows), state.shape[1])
     if isinstance(rule, GroupFilter):
-        alive = marks.alive_of_block()
+        alive = state.alive_of_block()
         return FilterAnswer(rows, _mask(rule.keep_among(alive if rows is None else alive[rows], pairs), shape, "keep"))
     return FilterAnswer(rows, *_keep(rule, pairs, shape))
 
@@ -243,10 +243,10 @@ def _judges_pairs(rule: AnyFilter) -> bool:
 
 
 def _judge_left(
-    rule: AnyFilter, marks: Marks, applies: Bools | None, pairs: AnyPairs, views: RuleViews
+    rule: AnyFilter, state: BlockState, applies: Bools | None, pairs: AnyPairs, views: RuleViews
 ) -> FilterAnswer:
     """Evaluate a rule on the list of surviving pairs, unless it is empty."""
-    at, some = marks.listed(applies)
+    at, some = state.listed(applies)
     shape = some.facts.initial.shape
     if not shape[0]:
         return FilterAnswer(at, np.ones(shape, dtype=np.bool_), None, True)

@@ -70,22 +70,22 @@ class AlikeRules:
 
 
 @dataclass(frozen=True)
-class KeptPass:
+class LastPass:
     """State of the last pass over a block in a brokerage with several passes.
 
     Attributes:
         again: positions of the chunks that had a second pass.
         facts: of the block in its last pass.
-        found: (T,) how many candidates the decisive pass left to each chunk.
+        candidate_counts: (T,) how many candidates the decisive pass left to each chunk.
     """
 
     again: Ints
     facts: Any
-    found: Ints
+    candidate_counts: Ints
 
 
 @dataclass
-class KeptAnswers:
+class BlockCache:
     """Cached results of one block; a cycle that computes more adds to it.
 
     Attributes:
@@ -100,13 +100,13 @@ class KeptAnswers:
     filters: dict[str, FilterAnswer] | None = field(default_factory=dict)
     factors: dict[str, Floats | RowsByKind] = field(default_factory=dict)
     evaluation: Evaluation | None = None
-    last_pass: KeptPass | None = None
+    last_pass: LastPass | None = None
 
-    def alike(self, shared: AlikeRules) -> KeptAnswers:
+    def alike(self, shared: AlikeRules) -> BlockCache:
         """The part of the cache that is valid for another cycle, for it to complete."""
         if not shared.facts:
-            return KeptAnswers()
-        return KeptAnswers(
+            return BlockCache()
+        return BlockCache(
             self.facts,
             None if self.filters is None else _of(self.filters, shared.rules),
             _of(self.factors, shared.rules),

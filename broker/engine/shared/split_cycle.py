@@ -14,7 +14,7 @@ from broker.domain.decisions import Outcome
 from broker.engine.job.chunk_result import Block, ChunkResult
 from broker.engine.job.cycle import JobCycle
 from broker.engine.job.steps import RefusedNames
-from broker.engine.shared.filter_cache import KeptAnswers
+from broker.engine.shared.filter_cache import BlockCache
 from broker.gdpconfig import Tuning
 from broker.rules.contract import Load
 
@@ -47,9 +47,9 @@ class SplitCycle(JobCycle):
         """The blocks of the cycle for most chunks."""
         return self._rest.blocks()
 
-    def evaluate_block(self, rows: slice, kept: KeptAnswers | None = None) -> Block:
+    def evaluate_block(self, rows: slice, cache: BlockCache | None = None) -> Block:
         """The block of the cycle for most chunks."""
-        return self._rest.evaluate_block(rows, kept)
+        return self._rest.evaluate_block(rows, cache)
 
     def results(self) -> Iterator[ChunkResult]:
         """The outcome chunk by chunk, each from its own cycle."""

@@ -149,7 +149,7 @@ def _storage_facts(
     keys = [(frozenset(wanted), bool(chain), kind) for wanted, chain, kind in zip(tokens, chains, kinds, strict=True)]
     rows = {key: index for index, key in enumerate(dict.fromkeys(keys))}
     demand = np.floor(expected_gb.table)
-    found = [
+    facts = [
         _places(storages, (checked if chain else own)[sorted(wanted)], demand[kind]) for wanted, chain, kind in rows
     ]
     at = np.array([rows[key] for key in keys], dtype=np.int64)
@@ -157,9 +157,9 @@ def _storage_facts(
         *("has_storages", "storages_send", "storages_receive", "usable_gb", "free_gb", "expired_gb", "total_gb"),
         *("left_gb", "tightest_left_gb", "tightest_total_gb"),
     )
-    if not found:
-        found = [_places(storages, own[:0], demand[0])]
-    return {name: np.stack([places[index] for places in found])[at] for index, name in enumerate(names)}
+    if not facts:
+        facts = [_places(storages, own[:0], demand[0])]
+    return {name: np.stack([places[index] for places in facts])[at] for index, name in enumerate(names)}
 
 
 def _places(storages: StorageTable, places: Ints, demand_gb: Floats) -> tuple[AnyArray, ...]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from broker.domain.arrays import AnyArray, Bools, Floats, Ints, Kept, Texts, as_column, taken, texts
+from broker.domain.arrays import AnyArray, Bools, Floats, IdentityCache, Ints, Texts, as_column, taken, texts
 from broker.domain.queues import QueueTable
 from broker.domain.work import Work
 from broker.engine.job.count_facts import accounting_keys_of, counts_by_status
@@ -32,7 +32,7 @@ STEP_KEYS = ("MAX_MISSING_INPUT_FILES", "MIN_INPUT_COMPLETENESS", "IO_INTENSITY_
 SHIPPED_STEPS = JobSteps()
 BLOCK_CELLS = 256 * 1024
 LEAST_BLOCK = 64
-_queues_of_nuclei = Kept[dict[bytes, QueueTable]]()
+_queues_of_nuclei = IdentityCache[dict[bytes, QueueTable]]()
 
 
 @dataclass(frozen=True)

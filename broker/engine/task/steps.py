@@ -116,8 +116,8 @@ class TaskVeto(Step):
         tasks: AssigningTable,
         outputs: OutputTable,
         endpoints: OutputEndpoints,
-        asked: Bools,
-        found: Bools,
+        initial: Bools,
+        has_storages: Bools,
         nuclei: Texts,
     ) -> Texts:
         """(T,) the reason for each task, empty for none.
@@ -126,8 +126,8 @@ class TaskVeto(Step):
             tasks: columns (T,).
             outputs: their output and log datasets.
             endpoints: where those would go.
-            asked: (T, N) the nuclei whose endpoints are checked.
-            found: (T, N) the nucleus has an endpoint for every dataset.
+            initial: (T, N) the nuclei whose endpoints are checked.
+            has_storages: (T, N) the nucleus has an endpoint for every dataset.
             nuclei: (N,) the names of all nuclei.
         """
         result = texts([""] * len(tasks))
@@ -136,7 +136,7 @@ class TaskVeto(Step):
             written = endpoints.token >= 0
             no_token = np.array([token is None for token in outputs.storagetoken], dtype=np.bool_)
             unset[outputs.task[written & no_token]] = True
-            result[(asked & (~found | unset[:, None])).any(axis=1)] = "no_endpoint"
+            result[(initial & (~has_storages | unset[:, None])).any(axis=1)] = "no_endpoint"
         if "parent_missing" in self.options.causes:
             named = np.array([name is not None for name in tasks.parent_nucleus], dtype=np.bool_)
             unknown = named & (codes_of(tasks.parent_nucleus, list(nuclei)) < 0) & (tasks.parent_full_chain > 0)

@@ -25,7 +25,7 @@ from broker.feeds.commands.sites_file import sites
 from broker.feeds.statements.feed_runs import FeedRun, last_runs, status_changes
 from broker.simulation.model.demo import grid_documents
 
-MOST_TOLD = 50
+MOST_STATUS_CHANGES = 50
 """Most queues with a changed status that are named below the table."""
 
 app = typer.Typer(no_args_is_help=True)
@@ -121,7 +121,7 @@ def log(
             if document.get("outcome") == "refused":
                 output = f"{document.get('code', '')} {document.get('detail', '')}".strip()
                 remark(f"run {run.id}: {document.get('document')} was refused: {output}")
-    for number, queue, before, after in changed_statuses[:MOST_TOLD]:
+    for number, queue, before, after in changed_statuses[:MOST_STATUS_CHANGES]:
         remark(f"run {number}: queue {queue} is {after}, was {before}")
 
 

@@ -12,7 +12,7 @@ from broker.cli.context import end_of, moment_of, open_store
 from broker.cli.output import print_json, print_table, remark
 from broker.domain.queue_fields import BadFieldValue, field_value
 from broker.errors import REFUSED, WRONG_USAGE, BrokerError
-from broker.feeds.statements.feed_runs import KeptChange, changes_of_queue
+from broker.feeds.statements.feed_runs import ChangeRecord, changes_of_queue
 from broker.feeds.statements.queue_pins import Pin, end_pin, held_pins, pins_of_queue, set_pin
 from broker.feeds.statements.table_writing import queue_names
 from broker.grid.commands.queues import show_queue
@@ -134,7 +134,7 @@ def _pair(text: str) -> tuple[str, Any]:
         raise WrongPin(str(error), f"{field}={value[:80]}", error.accepts) from error
 
 
-def _changed(change: KeptChange) -> list[dict[str, Any]]:
+def _changed(change: ChangeRecord) -> list[dict[str, Any]]:
     where = change.table if len(change.key) == 1 else f"{change.table} {' '.join(change.key[1:])}"
     common = {"time": change.changed_at, "by": "feed", "what": f"{where}: {change.kind}", "reason": ""}
     if not change.fields:

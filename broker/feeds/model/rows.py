@@ -36,8 +36,8 @@ class MappedTable:
         key: the columns of the key.
         columns: the other columns, in the order of the values in ``rows``.
         rows: values by key.
-        kept: keys, or first parts of keys, of dropped records: their stored rows stay.
-        kept_where: a column, and those of its values whose rows stay too.
+        retained_keys: keys, or first parts of keys, of dropped records: their stored rows stay.
+        retained_where: a column, and those of its values whose rows stay too.
         about: prefixes of the keys covered; rows with other keys stay. None: all rows are covered.
         dropped_rows: the dropped records, with reasons.
     """
@@ -46,19 +46,19 @@ class MappedTable:
     key: tuple[str, ...]
     columns: tuple[str, ...]
     rows: Mapping[Key, tuple[Any, ...]]
-    kept: frozenset[Key] = frozenset()
-    kept_where: tuple[str, frozenset[str]] = ("", frozenset())
+    retained_keys: frozenset[Key] = frozenset()
+    retained_where: tuple[str, frozenset[str]] = ("", frozenset())
     dropped_rows: tuple[DroppedRow, ...] = field(default=())
     about: frozenset[Key] | None = None
 
     def keeps(self, key: Key, values: tuple[Any, ...]) -> bool:
         """Whether a stored row stays although the document has no usable record of it."""
-        if key in self.kept or key[:1] in self.kept:
+        if key in self.retained_keys or key[:1] in self.retained_keys:
             return True
         if self.about is not None and not any(key[:length] in self.about for length in range(1, len(key))):
             return True
-        column, kept_values = self.kept_where
-        return bool(kept_values) and values[self.columns.index(column)] in kept_values
+        column, retained_values = self.retained_where
+        return bool(retained_values) and values[self.columns.index(column)] in retained_values
 
 
 def reasons(dropped_rows: Iterable[DroppedRow]) -> dict[str, int]:
@@ -131,19 +131,19 @@ def moment(value: Any, field_name: str, form: str, now: datetime) -> datetime:
     return instant
 
 
-def check_dropped_rows(document: str, found: Iterable[DroppedRow], records: int, most: float) -> None:
+def check_dropped_rows(document: str, dropped_rows: Iterable[DroppedRow], records: int, most: float) -> None:
     """Refuse a document with too many unusable rows.
 
     Args:
         document: its name.
-        found: its dropped rows.
+        dropped_rows: its dropped rows.
         records: how many it has.
         most: the share of the records that may be dropped for a fault.
 
     Raises:
         DocumentRefused: with the code ``too_many_left_out``.
     """
-    unusable = len({row.identifier for row in found if row.source == document and row.code not in OF_NO_USE})
+    unusable = len({row.identifier for row in dropped_rows if row.source == document and row.code not in OF_NO_USE})
     if unusable > most * records:
         raise DocumentRefused(
             "too_many_left_out",

@@ -48,7 +48,7 @@ class FeedRun:
 
 
 @dataclass(frozen=True)
-class KeptChange:
+class ChangeRecord:
     """A change of a row: when, where, how, and the fields before and after."""
 
     changed_at: datetime
@@ -107,14 +107,14 @@ def last_runs(connection: sa.Connection, feed: str | None, most: int) -> list[Fe
     return [FeedRun(**row._mapping) for row in connection.execute(query, {"feed": feed, "most": most})]
 
 
-def changes_of_queue(connection: sa.Connection, queue: str, most: int) -> list[KeptChange]:
+def changes_of_queue(connection: sa.Connection, queue: str, most: int) -> list[ChangeRecord]:
     """The newest changes of rows about a queue, the newest first."""
     query = sa.text("""
         SELECT changed_at, table_name, row_key, kind, fields FROM broker.feed_changes
         WHERE row_key[1] = :queue AND table_name = ANY(:tables)
         ORDER BY changed_at DESC, run_id DESC, position LIMIT :most""")
     rows = connection.execute(query, {"queue": queue, "tables": list(ABOUT_QUEUES), "most": most})
-    return [KeptChange(row[0], row[1], tuple(row[2]), row[3], row[4]) for row in rows]
+    return [ChangeRecord(row[0], row[1], tuple(row[2]), row[3], row[4]) for row in rows]
 
 
 def status_changes(connection: sa.Connection, runs: Sequence[int]) -> list[tuple[int, str, Any, Any]]:

@@ -113,31 +113,41 @@ def touch_links(connection: sa.Connection, names: Names, key: str, links: Sequen
 
 
 def count_older(
-    connection: sa.Connection, names: Names, table: str, column: str, before: datetime, kept: Sequence[str] = ()
+    connection: sa.Connection,
+    names: Names,
+    table: str,
+    column: str,
+    before: datetime,
+    retained_keys: Sequence[str] = (),
 ) -> tuple[int, int]:
     """Count the rows that :func:`remove_older` would remove, and all rows."""
     query = f"SELECT count(*) FILTER (WHERE {_older(table, column)}), count(*) FROM {qualified(names, table)}"  # noqa: S608 - quoted names
-    row = connection.execute(sa.text(query), _older_values(before, kept)).one()
+    row = connection.execute(sa.text(query), _older_values(before, retained_keys)).one()
     return int(row[0]), int(row[1])
 
 
 def remove_older(
-    connection: sa.Connection, names: Names, table: str, column: str, before: datetime, kept: Sequence[str] = ()
+    connection: sa.Connection,
+    names: Names,
+    table: str,
+    column: str,
+    before: datetime,
+    retained_keys: Sequence[str] = (),
 ) -> list[str]:
     """Remove rows whose time in ``column`` is before ``before``; return the first key column of each.
 
-    ``kept``: first parts of keys of rows that stay.
+    ``retained_keys``: first parts of keys of rows that stay.
     """
     statement = f"DELETE FROM {qualified(names, table)} WHERE {_older(table, column)} RETURNING {quoted(_FIRST[table])}"  # noqa: S608 - quoted names
-    return [str(row[0]) for row in connection.execute(sa.text(statement), _older_values(before, kept))]
+    return [str(row[0]) for row in connection.execute(sa.text(statement), _older_values(before, retained_keys))]
 
 
 def _older(table: str, column: str) -> str:
     return f"{quoted(column)} < :before AND NOT {quoted(_FIRST[table])} = ANY(:kept)"
 
 
-def _older_values(before: datetime, kept: Sequence[str]) -> dict[str, Any]:
-    return {"before": naive(before), "kept": list(kept)}
+def _older_values(before: datetime, retained_keys: Sequence[str]) -> dict[str, Any]:
+    return {"before": naive(before), "kept": list(retained_keys)}
 
 
 _FIRST: Mapping[str, str] = {"schedconfig_json": "panda_queue", "network_matrix_kv": "src"}

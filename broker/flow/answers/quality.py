@@ -272,10 +272,10 @@ def _lines(kind: type[AnswerT], rows: Sequence[Sequence[object]]) -> tuple[Answe
     return tuple(kind(**dict(zip(kind.model_fields, row, strict=True))) for row in rows)
 
 
-def quality_sentence(found: Quality) -> str:
+def quality_sentence(answer: Quality) -> str:
     """Summarise the newest measured cycle of each brokerage, and what got worse."""
     newest: dict[str, CycleQuality] = {}
-    for one in found.cycles:
+    for one in answer.cycles:
         if one.state == "measured" and one.placer == "ours":
             newest.setdefault(one.brokerage, one)
     if not newest:
@@ -283,7 +283,7 @@ def quality_sentence(found: Quality) -> str:
     words = [
         f"{name}: {one.regret_percent or 0:g} % dearer than the best placement" for name, one in sorted(newest.items())
     ]
-    bad = [worse_sentence(one) for one in found.worse]
+    bad = [worse_sentence(one) for one in answer.worse]
     return "; ".join(words) + ". " + ("; ".join(bad) + "." if bad else "Nothing got worse.")
 
 

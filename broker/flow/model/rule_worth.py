@@ -53,7 +53,7 @@ class Rejections:
 
 
 def rule_worths(
-    found: Rejections, program: WarmProgram, best: LinearSolution, most: int, left_s: Callable[[], float]
+    rejections: Rejections, program: WarmProgram, best: LinearSolution, most: int, left_s: Callable[[], float]
 ) -> tuple[RuleWorth, ...]:
     """The rules that cost anything, dearest first.
 
@@ -62,22 +62,22 @@ def rule_worths(
     the program is solved again with the pairs that no other rule rejects.
 
     Args:
-        found: the rejected pairs.
+        rejections: the rejected pairs.
         program: the solved program over the pairs that passed.
         best: its solution.
         most: most rules for which it is solved again.
         left_s: returns the remaining seconds.
     """
-    cheaper = np.maximum(-reduced_over_all(found.problem, program, best.prices), 0.0)
-    cheaper[found.feasible] = 0.0
-    bounds = {int(rule): _bound(found, rule, cheaper) for rule in np.unique(found.rule[cheaper > 0])}
+    cheaper = np.maximum(-reduced_over_all(rejections.problem, program, best.prices), 0.0)
+    cheaper[rejections.feasible] = 0.0
+    bounds = {int(rule): _bound(rejections, rule, cheaper) for rule in np.unique(rejections.rule[cheaper > 0])}
     least = WORTH_A_LOOK * max(1.0, best.cost)
     order = sorted((rule for rule, (_, bound) in bounds.items() if bound > least), key=lambda rule: -bounds[rule][1])
     lines = []
     for number, rule in enumerate(order):
         chunks, bound = bounds[rule]
-        worth = _saved(found, rule, program, left_s) if number < most and left_s() > 0 else None
-        lines.append(RuleWorth(found.codes[rule], chunks, bound if worth is None else worth, worth is None))
+        worth = _saved(rejections, rule, program, left_s) if number < most and left_s() > 0 else None
+        lines.append(RuleWorth(rejections.codes[rule], chunks, bound if worth is None else worth, worth is None))
     costly = [one for one in lines if one.saved_hs06h > least]
     return tuple(sorted(costly, key=lambda one: (one.is_bound, -one.saved_hs06h, one.rule)))
 

@@ -52,15 +52,15 @@ def show_quality(
     )
 
 
-def over_time(title: str, found: Quality, figure: str) -> Markup:
+def over_time(title: str, answer: Quality, figure: str) -> Markup:
     """Plot a figure with one line per brokerage; negative values are drawn at 0. Pure."""
     points: dict[str, list[tuple[float, float]]] = {}
-    for cycle in reversed(found.cycles):
+    for cycle in reversed(answer.cycles):
         value = getattr(cycle, figure)
         if cycle.placer == "ours" and value is not None:
             points.setdefault(cycle.brokerage, []).append((cycle.decided_at.timestamp(), max(0.0, value)))
     lines = [Line(name, class_, points[name]) for name, class_ in zip(sorted(points), LINES, strict=False)]
     latest = ", ".join(f"{line.name} {line.points[-1][1]:g}" for line in lines)
-    first = min((line.points[0][0] for line in lines), default=found.since.timestamp())
-    since = max(found.since, min(datetime.fromtimestamp(first, UTC), found.now - SHORTEST))
-    return lines_over_time(f"{title}: {latest or 'not known'}", since, found.now, lines)
+    first = min((line.points[0][0] for line in lines), default=answer.since.timestamp())
+    since = max(answer.since, min(datetime.fromtimestamp(first, UTC), answer.now - SHORTEST))
+    return lines_over_time(f"{title}: {latest or 'not known'}", since, answer.now, lines)

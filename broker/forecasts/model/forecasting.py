@@ -96,13 +96,13 @@ class Past(Subjects):
         made_s: when each was made.
         waited_s: time to the start, or the time without a start so far.
         is_known: whether the subject has started.
-        told_s: (n, 3) the quantiles of the forecast; NaN where there were none, infinite beyond the horizon.
+        quantiles_s: (n, 3) the quantiles of the forecast; NaN where there were none, infinite beyond the horizon.
     """
 
     made_s: Floats
     waited_s: Floats
     is_known: Bools
-    told_s: Floats
+    quantiles_s: Floats
 
     def part(self, rows: Bools | Ints) -> Past:
         """The forecasts in some rows."""
@@ -197,9 +197,9 @@ def _shifts(past: Past, now_s: float, step: float, first: int | None) -> Floats:
     and says nothing.
     """
     shifts = np.zeros((len(HORIZON_NAMES), 2))
-    horizon = horizon_of(past.told_s[:, 1])
+    horizon = horizon_of(past.quantiles_s[:, 1])
     for side, place in enumerate((0, 2)):
-        edge = past.told_s[:, place]
+        edge = past.quantiles_s[:, place]
         is_over = past.waited_s > edge
         decided = np.flatnonzero(np.isfinite(edge) & (past.is_known | is_over))
         missed = is_over if place else past.waited_s < edge

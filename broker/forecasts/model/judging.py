@@ -26,7 +26,7 @@ class JudgedForecasts:
 
     Attributes:
         subject: clusters the forecasts: several are made of one task, or of one line.
-        told_s: (n, 3) the quantiles; NaN where there were none, infinite for later than the horizon.
+        quantiles_s: (n, 3) the quantiles; NaN where there were none, infinite for later than the horizon.
         usual_s: median of the waits that were seen before; NaN where there were none.
         waited_s: time to the start, or time known to have passed without one; at most the horizon.
         is_known: whether the subject started.
@@ -35,7 +35,7 @@ class JudgedForecasts:
 
     kind: Texts
     subject: Texts
-    told_s: Floats
+    quantiles_s: Floats
     usual_s: Floats
     waited_s: Floats
     is_known: Bools
@@ -77,29 +77,29 @@ class Verdict:
     middle_loss_part: float
 
 
-def verdicts(found: JudgedForecasts) -> list[Verdict]:
+def verdicts(forecasts: JudgedForecasts) -> list[Verdict]:
     """Verdicts on all forecasts, by kind, by horizon, and by whether p90 lies within it."""
-    told = ~np.isnan(found.told_s[:, 1])
-    return [_verdict(name, found, rows) for name, rows in _groups(found, told)]
+    has_forecast = ~np.isnan(forecasts.quantiles_s[:, 1])
+    return [_verdict(name, forecasts, rows) for name, rows in _groups(forecasts, has_forecast)]
 
 
-def _groups(forecasts: JudgedForecasts, told: Bools) -> Iterator[tuple[str, Bools]]:
-    yield ALL, told
-    for kind in np.unique(forecasts.kind[told]):
-        yield str(kind), told & (forecasts.kind == kind)
-    horizon = horizon_of(forecasts.told_s[:, 1])
+def _groups(forecasts: JudgedForecasts, has_forecast: Bools) -> Iterator[tuple[str, Bools]]:
+    yield ALL, has_forecast
+    for kind in np.unique(forecasts.kind[has_forecast]):
+        yield str(kind), has_forecast & (forecasts.kind == kind)
+    horizon = horizon_of(forecasts.quantiles_s[:, 1])
     for place, name in enumerate(HORIZON_NAMES):
-        yield name, told & (horizon == place)
-    is_open = np.isinf(forecasts.told_s[:, 2])
-    yield CLOSED, told & ~is_open
-    yield OPEN, told & is_open
+        yield name, has_forecast & (horizon == place)
+    is_open = np.isinf(forecasts.quantiles_s[:, 2])
+    yield CLOSED, has_forecast & ~is_open
+    yield OPEN, has_forecast & is_open
 
 
 def _verdict(name: str, forecasts: JudgedForecasts, rows: Bools) -> Verdict:
-    waited, told, known = forecasts.waited_s[rows], forecasts.told_s[rows], forecasts.is_known[rows]
+    waited, quantiles, known = forecasts.waited_s[rows], forecasts.quantiles_s[rows], forecasts.is_known[rows]
     known = known | (waited >= forecasts.horizon_s[rows])
-    counted = known | (waited > told[:, 2])
-    below, above = known & (waited < np.minimum(told[:, 0], forecasts.horizon_s[rows])), waited > told[:, 2]
+    counted = known | (waited > quantiles[:, 2])
+    below, above = known & (waited < np.minimum(quantiles[:, 0], forecasts.horizon_s[rows])), waited > quantiles[:, 2]
     is_in = (~below & ~above)[counted]
     clusters = forecasts.subject[rows][counted]
     part = _mean(is_in)
@@ -115,7 +115,7 @@ def _verdict(name: str, forecasts: JudgedForecasts, rows: Bools) -> Verdict:
         censored=int((~known).sum()),
         subjects=len(np.unique(clusters)),
         covered=part,
-        meant=_meant(np.isinf(told[:, 2])[counted]),
+        meant=_meant(np.isinf(quantiles[:, 2])[counted]),
         covered_between=(max(0.0, part - half), min(1.0, part + half)),
         below=_mean(below[counted]),
         above=_mean(above[counted]),
@@ -147,8 +147,8 @@ def _losses(forecasts: JudgedForecasts, rows: Bools) -> tuple[float, float]:
     if not rows.any():
         return math.nan, math.nan
     waited, usual = forecasts.waited_s[rows], np.minimum(forecasts.usual_s[rows], forecasts.horizon_s[rows])
-    told = np.minimum(forecasts.told_s[rows], forecasts.horizon_s[rows, None])
-    own = np.array([pinball(waited, told[:, place], level).mean() for place, level in enumerate(LEVELS)])
+    quantiles = np.minimum(forecasts.quantiles_s[rows], forecasts.horizon_s[rows, None])
+    own = np.array([pinball(waited, quantiles[:, place], level).mean() for place, level in enumerate(LEVELS)])
     others = np.array([pinball(waited, usual, level).mean() for level in LEVELS])
     if not (others > 0).all():
         return math.nan, math.nan

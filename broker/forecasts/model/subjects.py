@@ -77,7 +77,7 @@ class Waiting:
 
 
 @dataclass(frozen=True)
-class Asked(SubjectClues[str, Mapping[str, float]]):
+class ForecastSubject(SubjectClues[str, Mapping[str, float]]):
     """One subject of a forecast, its ``clues`` by name.
 
     Attributes:
@@ -104,18 +104,18 @@ def apart(subject: str) -> tuple[str, str]:
     return first, second
 
 
-def columns_of(asked: Sequence[Asked]) -> Subjects:
+def columns_of(subjects: Sequence[ForecastSubject]) -> Subjects:
     """The subjects as columns."""
-    clues = [[one.clues.get(name, math.nan) for name in CLUES] for one in asked]
+    clues = [[one.clues.get(name, math.nan) for name in CLUES] for one in subjects]
     return Subjects(
-        kind=texts(one.kind for one in asked),
-        cell=texts(one.cell for one in asked),
-        situation=texts(one.situation for one in asked),
-        clues=np.array(clues, dtype=np.float64).reshape(len(asked), len(CLUES)),
+        kind=texts(one.kind for one in subjects),
+        cell=texts(one.cell for one in subjects),
+        situation=texts(one.situation for one in subjects),
+        clues=np.array(clues, dtype=np.float64).reshape(len(subjects), len(CLUES)),
     )
 
 
-def asked_of(waiting: Waiting, now: datetime, window_s: float) -> list[Asked]:
+def subjects_of(waiting: Waiting, now: datetime, window_s: float) -> list[ForecastSubject]:
     """All subjects of forecasts: shares at queues, waiting tasks, kinds of tasks.
 
     Args:
@@ -145,13 +145,13 @@ def rollout_clues(
     return clues | {(TASK_KIND, together(*key)): value for key, value in kinds.items()}
 
 
-def with_rollout(asked: Sequence[Asked], clues: Mapping[tuple[str, str], float]) -> list[Asked]:
+def with_rollout(subjects: Sequence[ForecastSubject], clues: Mapping[tuple[str, str], float]) -> list[ForecastSubject]:
     """The subjects with the clue of a roll-out; those it says nothing about stay without."""
     return [
         replace(one, clues={**one.clues, "rollout_s": clues[one.kind, one.subject]})
         if (one.kind, one.subject) in clues
         else one
-        for one in asked
+        for one in subjects
     ]
 
 
@@ -164,7 +164,7 @@ def time_of(place: float, started: int, window_s: float) -> float:
     return place * window_s / (started + _PRIOR_STARTS)
 
 
-def _line(queue: str, share: str, line: Line, waiting: Waiting, window_s: float) -> Asked:
+def _line(queue: str, share: str, line: Line, waiting: Waiting, window_s: float) -> ForecastSubject:
     status = waiting.status.get(queue, "")
     situation = ("waiting" if line.waiting else "empty") + ("" if status == ONLINE else ", not online")
     clues = {
@@ -173,10 +173,10 @@ def _line(queue: str, share: str, line: Line, waiting: Waiting, window_s: float)
         "age_s": line.oldest_s,
     }
     name = together(queue, share)
-    return Asked(QUEUE, name, situation, clues, name, status)
+    return ForecastSubject(QUEUE, name, situation, clues, name, status)
 
 
-def _task(one: WaitingTask, waiting: Waiting, started: int, now: datetime, window_s: float) -> Asked:
+def _task(one: WaitingTask, waiting: Waiting, started: int, now: datetime, window_s: float) -> ForecastSubject:
     """A waiting task: the first job to start anywhere counts; queues that are not online start nothing."""
     times = [
         time_of(place, waiting.lines.get((queue, one.gshare), Line()).started, window_s)
@@ -192,7 +192,7 @@ def _task(one: WaitingTask, waiting: Waiting, started: int, now: datetime, windo
         "backlog_s": time_of(ahead, started, window_s),
         "age_s": age_s,
     }
-    return Asked(TASK, together(one.gshare, one.resource_type), situation, clues, str(one.jeditaskid))
+    return ForecastSubject(TASK, together(one.gshare, one.resource_type), situation, clues, str(one.jeditaskid))
 
 
 def _array(value: float) -> Floats:
@@ -209,8 +209,8 @@ def jobs_ahead(backlog: Sequence[tuple[float, int]], priority: float) -> float:
     return sum(jobs if other > priority else jobs / 2.0 for other, jobs in backlog[first:])
 
 
-def _kind(share: str, resource_type: str, waiting: Waiting, started: int, window_s: float) -> Asked:
+def _kind(share: str, resource_type: str, waiting: Waiting, started: int, window_s: float) -> ForecastSubject:
     name = together(share, resource_type)
     jobs = sum(jobs for _, jobs in waiting.backlog.get(share, ()))
     clues = {"backlog_s": time_of(jobs, started, window_s)}
-    return Asked(TASK_KIND, name, "waiting" if jobs else "empty", clues, name)
+    return ForecastSubject(TASK_KIND, name, "waiting" if jobs else "empty", clues, name)

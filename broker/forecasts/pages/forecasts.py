@@ -62,12 +62,12 @@ def _time(one: ForecastLine, value: float | None) -> str:
     return "later" if value is None else duration(value)
 
 
-def forecasts_sentence(found: ForecastLines, check: ForecastCheck) -> str:
+def forecasts_sentence(forecasts: ForecastLines, check: ForecastCheck) -> str:
     """How much is known, and how good it was. Pure."""
-    if not found.lines:
+    if not forecasts.lines:
         return "Nothing was told yet: see the agent forecasts."
-    known = [one for one in found.lines if not one.unknown]
-    count = f"{len(known):,} of {len(found.lines):,} starts are known."
+    known = [one for one in forecasts.lines if not one.unknown]
+    count = f"{len(known):,} of {len(forecasts.lines):,} starts are known."
     verdict = next((one for one in check.verdicts if one.name == "all"), None)
     if verdict is None or verdict.covered_percent is None:
         return f"{count} No forecast was judged yet."

@@ -62,7 +62,7 @@ def judged(connection: sa.Connection, since: datetime, until: datetime, queue: s
     return JudgedForecasts(
         kind=texts(row.kind for row in rows),
         subject=texts(row.subject for row in rows),
-        told_s=np.array([[row.p10_s, row.p50_s, row.p90_s] for row in rows], dtype=np.float64).reshape(-1, 3),
+        quantiles_s=np.array([[row.p10_s, row.p50_s, row.p90_s] for row in rows], dtype=np.float64).reshape(-1, 3),
         usual_s=np.array([row.usual_s for row in rows], dtype=np.float64),
         waited_s=np.array([row.waited_s for row in rows], dtype=np.float64),
         is_known=np.array([row.outcome == "started" for row in rows], dtype=np.bool_),

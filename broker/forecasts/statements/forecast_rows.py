@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from broker.domain.arrays import Floats, texts
 from broker.forecasts.model.forecasting import CLUES, Past
 from broker.forecasts.model.resolving import Judged, Open
-from broker.forecasts.model.subjects import Asked
+from broker.forecasts.model.subjects import ForecastSubject
 
 #: How many of the newest forecasts correct the next ones.
 MOST_PAST = 20_000
@@ -47,19 +47,19 @@ _NOTE = """
 
 
 @dataclass(frozen=True)
-class Made:
+class ForecastRow:
     """A forecast as it is stored.
 
     Attributes:
-        told_s: p10, p50 and p90; infinite for later than the horizon, None if unknown.
+        quantiles_s: p10, p50 and p90; infinite for later than the horizon, None if unknown.
         usual_s: median of the waits that were seen before in its cell; None without any.
         status_since: since when the queue has its status.
         is_judged: whether it is kept, and judged by its outcome.
     """
 
-    asked: Asked
+    subject: ForecastSubject
     made_at: datetime
-    told_s: tuple[float, ...] | None
+    quantiles_s: tuple[float, ...] | None
     horizon_s: float
     n: int
     usual_s: float | None
@@ -69,9 +69,9 @@ class Made:
 
     def row(self) -> dict[str, Any]:
         """The columns of the row."""
-        row = vars(self) | vars(self.asked)
-        row |= dict(zip(("p10_s", "p50_s", "p90_s"), self.told_s or (None, None, None), strict=True))
-        clues = {name: self.asked.clues.get(name, math.nan) for name in CLUES}
+        row = vars(self) | vars(self.subject)
+        row |= dict(zip(("p10_s", "p50_s", "p90_s"), self.quantiles_s or (None, None, None), strict=True))
+        clues = {name: self.subject.clues.get(name, math.nan) for name in CLUES}
         row |= {name: None if math.isnan(value) else value for name, value in clues.items()}
         return {name: row[name] for name in _COLUMNS}
 
@@ -97,7 +97,7 @@ def read_past(connection: sa.Connection, since: datetime, now: datetime, most: i
         made_s=np.array([row.made_at.timestamp() for row in rows], dtype=np.float64),
         waited_s=np.array([row.waited_s for row in rows], dtype=np.float64),
         is_known=np.array([row.outcome == "started" for row in rows], dtype=np.bool_),
-        told_s=_floats([[row.p10_s, row.p50_s, row.p90_s] for row in rows], 3),
+        quantiles_s=_floats([[row.p10_s, row.p50_s, row.p90_s] for row in rows], 3),
     )
 
 
@@ -106,20 +106,20 @@ def _floats(values: Sequence[Any], width: int) -> Floats:
     return np.array(values, dtype=np.float64).reshape(len(values), width)
 
 
-def told_before(connection: sa.Connection) -> dict[tuple[str, str], Before]:
+def last_forecasts(connection: sa.Connection) -> dict[tuple[str, str], Before]:
     """The last forecasts, by kind and subject."""
     rows = connection.execute(sa.text(_NEWEST))
     return {(row.kind, row.subject): Before(row.status, row.status_since, row.judged_at) for row in rows}
 
 
-def write_made(connection: sa.Connection, made: Sequence[Made]) -> None:
+def write_forecasts(connection: sa.Connection, forecasts: Sequence[ForecastRow]) -> None:
     """Write the forecasts of a cycle in place of the newest; those that are judged stay."""
     connection.execute(sa.text("DELETE FROM broker.forecasts WHERE is_newest AND NOT is_judged"))
     connection.execute(sa.text("UPDATE broker.forecasts SET is_newest = false WHERE is_newest"))
-    if made:
+    if forecasts:
         values = ", ".join(f":{name}" for name in _COLUMNS)
         connection.execute(
-            sa.text(_INSERT.format(columns=", ".join(_COLUMNS), values=values)), [one.row() for one in made]
+            sa.text(_INSERT.format(columns=", ".join(_COLUMNS), values=values)), [one.row() for one in forecasts]
         )
 
 

@@ -55,12 +55,12 @@ _TASK_STARTS = """
 _OVER = frozenset({"done", "finished", "failed", "aborted", "broken", "exhausted", "prepared", "paused"})
 
 
-def tracked_of(connection: sa.Connection, catalogue: TableCatalogue, found: Sequence[Open]) -> dict[int, int]:
+def tracked_of(connection: sa.Connection, catalogue: TableCatalogue, open_forecasts: Sequence[Open]) -> dict[int, int]:
     """The job (of a queue) or task by which each forecast is judged, by forecast id; those without one are left out."""
-    known = {one.id: one.tracked for one in found if one.tracked is not None}
-    known |= {one.id: int(one.subject) for one in found if one.kind == "task"}
-    queues = [one for one in found if one.kind == "queue" and one.tracked is None]
-    kinds = [one for one in found if one.kind == "task_kind" and one.tracked is None]
+    known = {one.id: one.tracked for one in open_forecasts if one.tracked is not None}
+    known |= {one.id: int(one.subject) for one in open_forecasts if one.kind == "task"}
+    queues = [one for one in open_forecasts if one.kind == "queue" and one.tracked is None]
+    kinds = [one for one in open_forecasts if one.kind == "task_kind" and one.tracked is None]
     tables = {
         "defined": catalogue.source("jobsdefined4", _NUMBER),
         "active": catalogue.source("jobsactive4", _NUMBER),
@@ -82,11 +82,11 @@ def tracked_of(connection: sa.Connection, catalogue: TableCatalogue, found: Sequ
 
 
 def seen_of(
-    connection: sa.Connection, catalogue: TableCatalogue, found: Sequence[Open], tracked: dict[int, int]
+    connection: sa.Connection, catalogue: TableCatalogue, open_forecasts: Sequence[Open], tracked: dict[int, int]
 ) -> dict[int, Seen]:
     """What is known about the job or task by which each forecast is judged, by forecast id."""
-    jobs = [one for one in found if one.kind == "queue" and one.id in tracked]
-    tasks = [one for one in found if one.kind != "queue" and one.id in tracked]
+    jobs = [one for one in open_forecasts if one.kind == "queue" and one.id in tracked]
+    tasks = [one for one in open_forecasts if one.kind != "queue" and one.id in tracked]
     seen: dict[int, Seen] = {}
     if jobs:
         tables = {

@@ -37,7 +37,7 @@ CloudMetadata = Annotated[
         help="Cloud metadata for variables that are not set: a folder with the keys, or a JSON document.",
     ),
 ]
-MetadataKept = Annotated[
+MetadataFile = Annotated[
     Path | None,
     typer.Option("--metadata-kept", metavar="FILE", help="Stores the cloud metadata, once in the life of a machine."),
 ]
@@ -60,7 +60,7 @@ def read(
     machinefeatures: MachineDir = None,
     jobfeatures: JobDir = None,
     cloud: CloudMetadata = None,
-    metadata_kept: MetadataKept = None,
+    metadata_kept: MetadataFile = None,
     at: At = None,
     as_json: Json = False,
     corepower: Annotated[
@@ -104,14 +104,14 @@ def shown(value: object) -> object:
 
 
 def _bases(
-    context: typer.Context, variables: tuple[str | None, str | None], metadata: str | None, kept: Path | None
+    context: typer.Context, variables: tuple[str | None, str | None], metadata: str | None, cache_file: Path | None
 ) -> Discovered:
     """The two variables: as they are set, else as the cloud publishes them."""
     machine, job = variables
     if metadata is None or (machine and job):
         return Discovered(machine, job)
-    kept = kept or settings_of(context).home / "cloud-metadata.json"
-    discovered = cloud_metadata.discover(metadata, kept, cloud_metadata.machine_id(), _ask_cloud)
+    cache_file = cache_file or settings_of(context).home / "cloud-metadata.json"
+    discovered = cloud_metadata.discover(metadata, cache_file, cloud_metadata.machine_id(), _ask_cloud)
     return Discovered(machine or discovered.machinefeatures, job or discovered.jobfeatures, discovered.problems)
 
 
@@ -192,7 +192,7 @@ def report(
     machinefeatures: MachineDir = None,
     jobfeatures: JobDir = None,
     cloud: CloudMetadata = None,
-    metadata_kept: MetadataKept = None,
+    metadata_kept: MetadataFile = None,
     pilot: Annotated[str | None, typer.Option(help="Name of this pilot [host and job].")] = None,
     scratch_shared: Annotated[
         bool, typer.Option("--scratch-shared", help="The scratch limit is a whole disk that all jobs share.")
@@ -209,12 +209,12 @@ def report(
     reporter = (pilot or reporter_name(features))[:MAX_NAME_CHARACTERS]
     to_keep = features_to_keep(queue, reporter, features, scratch_shared, now)
     with open_store(context) as database:
-        kept = keep_features(database, to_keep)
+        stored = keep_features(database, to_keep)
     if as_json:
-        print_json({**dataclasses.asdict(to_keep.report), "problems": list(to_keep.problems), "kept": kept})
-    elif kept:
+        print_json({**dataclasses.asdict(to_keep.report), "problems": list(to_keep.problems), "kept": stored})
+    elif stored:
         remark(f"{reporter} at {queue}: {len(to_keep.keys)} keys, {len(to_keep.problems)} problems")
-    if not kept:
+    if not stored:
         remark(f"{reporter} at {queue}: a newer report is there, this one was left out")
 
 

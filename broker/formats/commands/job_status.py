@@ -196,12 +196,12 @@ def report(
     if not status.by_key():
         raise BadStatusDocument(", ".join(status.flags) or "no record", str(directory), "nothing was reported")
     with open_store(context) as database, database.begin() as connection:
-        kept = status_reports.save(connection, pandaid, status, allocated_cpu, now)
+        stored = status_reports.save(connection, pandaid, status, allocated_cpu, now)
     reckoning = job_status.reckon(status, allocated_cpu, int(now.timestamp()))
     if as_json:
-        print_json({"pandaid": pandaid, "kept": kept, **described(status, reckoning)})
+        print_json({"pandaid": pandaid, "kept": stored, **described(status, reckoning)})
         return
-    remark(f"job {pandaid}: {'reported' if kept else 'a newer record is there, this one was left out'}")
+    remark(f"job {pandaid}: {'reported' if stored else 'a newer record is there, this one was left out'}")
 
 
 @app.command()

@@ -47,13 +47,13 @@ def machine_id(path: Path = Path("/etc/machine-id")) -> str:
         return ""
 
 
-def discover(address: str, kept_in: Path, machine: str, ask: Ask) -> Discovered:
-    """The two metadata keys of this machine: those that were kept, else those that the cloud gives now.
+def discover(address: str, cache_file: Path, machine: str, ask: Ask) -> Discovered:
+    """The two metadata keys of this machine: the stored ones, else those that the cloud gives now.
 
     Args:
         address: the address of the metadata: a folder with one file for each key, or, if it ends with ``.json``, a
             document with the keys in its object ``meta`` (OpenStack) or at its top.
-        kept_in: the file that keeps the answer; created with its folder if it does not exist.
+        cache_file: the file that stores the answer; created with its folder if it does not exist.
         machine: the identifier from :func:`machine_id`.
         ask: requests several addresses at once.
 
@@ -61,17 +61,17 @@ def discover(address: str, kept_in: Path, machine: str, ask: Ask) -> Discovered:
         CannotKeepMetadataError: the file cannot be written or locked.
     """
     try:
-        kept_in.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(kept_in, _OPEN, 0o600)
+        cache_file.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(cache_file, _OPEN, 0o600)
     except OSError as error:
         raise CannotKeepMetadataError(
-            f"cannot keep the cloud's metadata: {error.strerror}", str(kept_in), "name another file"
+            f"cannot keep the cloud's metadata: {error.strerror}", str(cache_file), "name another file"
         ) from error
     with os.fdopen(descriptor, "r+b") as file:
         fcntl.flock(file, fcntl.LOCK_EX)  # its holder waits for the cloud for at most 10 s
-        kept = _kept(file.read(MAX_DOCUMENT_BYTES + 1), machine)
-        if kept is not None:
-            return kept
+        stored = _stored_answer(file.read(MAX_DOCUMENT_BYTES + 1), machine)
+        if stored is not None:
+            return stored
         discovered = _request(address, ask)
         if (
             "cloud-metadata:no-answer" not in discovered.problems
@@ -87,8 +87,8 @@ def discover(address: str, kept_in: Path, machine: str, ask: Ask) -> Discovered:
         return discovered
 
 
-def _kept(data: bytes, machine: str) -> Discovered | None:
-    """The answer that was kept on this machine, ``None`` without one."""
+def _stored_answer(data: bytes, machine: str) -> Discovered | None:
+    """The answer that was stored on this machine, ``None`` without one."""
     if not data:
         return None
     document = _object(data)

@@ -52,7 +52,7 @@ class ReaderSettings:
 
 
 @dataclass
-class _Kept:
+class _CacheEntry:
     """What is known about one key, and when to read it again."""
 
     content: Content | None
@@ -74,7 +74,7 @@ class FeatureReader:
     jobfeatures: str | None
     fetch_keys: Fetch
     settings: ReaderSettings = field(default_factory=ReaderSettings)
-    _kept: dict[tuple[Directory, str], _Kept] = field(default_factory=dict, init=False)
+    _cache: dict[tuple[Directory, str], _CacheEntry] = field(default_factory=dict, init=False)
 
     def read(self, now: float) -> Features:
         """The keys at ``now`` (UNIX s)."""
@@ -93,9 +93,9 @@ class FeatureReader:
 
     def _contents(self, directory: Directory) -> dict[str, Content]:
         return {
-            name: kept.content
-            for (of, name), kept in self._kept.items()
-            if of == directory and kept.content is not None
+            name: entry.content
+            for (of, name), entry in self._cache.items()
+            if of == directory and entry.content is not None
         }
 
     def _look(self, directory: Directory, base: FeatureBase, now: float, problems: list[str]) -> None:
@@ -132,22 +132,22 @@ class FeatureReader:
                 self._keep(directory, name, answer.content, now, answer.fresh_s, trusted=True)
                 continue
             problems.append(f"{name}:no-answer")
-            before = self._kept.get((directory, name))
+            before = self._cache.get((directory, name))
             if before is not None:
                 before.due = now + REREAD_S[0]
 
     def _due_names(self, directory: Directory, now: float) -> list[str]:
         """The keys to read: those never seen, and the shutdown times that are due."""
         names = feature_keys.names_of(directory)
-        return [name for name in names if (kept := self._kept.get((directory, name))) is None or kept.due <= now]
+        return [name for name in names if (entry := self._cache.get((directory, name))) is None or entry.due <= now]
 
     def _keep(
         self, directory: Directory, name: str, content: Content | None, now: float, fresh_s: float | None, trusted: bool
     ) -> None:
-        before = self._kept.get((directory, name))
+        before = self._cache.get((directory, name))
         if before is not None and not trusted and not _earlier(content, before.content):
             content = before.content
-        self._kept[(directory, name)] = _Kept(content, self._next(name, now, fresh_s))
+        self._cache[(directory, name)] = _CacheEntry(content, self._next(name, now, fresh_s))
 
     def _next(self, name: str, now: float, fresh_s: float | None) -> float:
         key = BY_NAME.get(name)
@@ -159,7 +159,7 @@ class FeatureReader:
 
     def _forget(self, directory: Directory, names: list[str]) -> None:
         for name in names:
-            self._kept.pop((directory, name), None)
+            self._cache.pop((directory, name), None)
 
 
 def _base(directory: Directory, value: str | None, problems: list[str]) -> FeatureBase | None:

@@ -10,7 +10,7 @@ from typing import Literal
 import sqlalchemy as sa
 
 from broker.formats.model.sss.exported import Record
-from broker.formats.model.sss.from_panda import KeptRow
+from broker.formats.model.sss.from_panda import ElementRow
 
 SubmittedKind = Literal["job", "task"]
 
@@ -26,7 +26,7 @@ _READ_IDENTITIES = sa.text("""
 _READ_RECORDS = sa.text("""
     SELECT id, job_id, first_part, written FROM broker.sss_identity
     WHERE kind = :kind AND id = ANY(:ids) AND fileid IS NULL""")
-_ALL_KEPT = sa.text("""
+_READ_ALL_PROPERTIES = sa.text("""
     SELECT id, path, attributes, value FROM broker.sss_property
     WHERE kind = :kind AND id = ANY(:ids) AND job_id = '' ORDER BY id, position""")
 _READ_PARTS = sa.text("""
@@ -52,7 +52,7 @@ class Identity:
 class Written:
     """A row as it was imported, and which row is the first part of its job."""
 
-    rows: Sequence[KeptRow]
+    rows: Sequence[ElementRow]
     first_part: int | None = None
 
 
@@ -83,7 +83,7 @@ def identities(connection: sa.Connection, kind: SubmittedKind, number: int) -> l
 
 
 def add_properties(
-    connection: sa.Connection, kind: SubmittedKind, number: int, rows: Iterable[KeptRow], job_id: str = ""
+    connection: sa.Connection, kind: SubmittedKind, number: int, rows: Iterable[ElementRow], job_id: str = ""
 ) -> int:
     """Keep what has no column; returns the number of elements."""
     values = [
@@ -103,22 +103,22 @@ def add_properties(
     return len(values)
 
 
-def properties(connection: sa.Connection, kind: SubmittedKind, number: int, job_id: str = "") -> Sequence[KeptRow]:
-    """What was kept of a job or task, in the order of the document."""
+def properties(connection: sa.Connection, kind: SubmittedKind, number: int, job_id: str = "") -> Sequence[ElementRow]:
+    """The stored elements of a job or task, in the order of the document."""
     rows = connection.execute(_READ_PROPERTIES, {"kind": kind, "id": number, "job_id": job_id})
-    return [KeptRow(row.path, dict(row.attributes), row.value) for row in rows]
+    return [ElementRow(row.path, dict(row.attributes), row.value) for row in rows]
 
 
 def records(connection: sa.Connection, kind: SubmittedKind, numbers: Sequence[int]) -> dict[int, Record]:
     """The documents that jobs or tasks were submitted as, by id; nothing for those submitted in another way."""
     values = {"kind": kind, "ids": list(numbers)}
-    kept: dict[int, list[KeptRow]] = {}
-    for row in connection.execute(_ALL_KEPT, values):
-        kept.setdefault(row.id, []).append(KeptRow(row.path, dict(row.attributes), row.value))
+    rows_by_id: dict[int, list[ElementRow]] = {}
+    for row in connection.execute(_READ_ALL_PROPERTIES, values):
+        rows_by_id.setdefault(row.id, []).append(ElementRow(row.path, dict(row.attributes), row.value))
     return {
         row.id: Record(
-            tuple(kept.get(row.id, ())),
-            tuple(KeptRow(path, attributes, text) for path, attributes, text in row.written or ()),
+            tuple(rows_by_id.get(row.id, ())),
+            tuple(ElementRow(path, attributes, text) for path, attributes, text in row.written or ()),
             row.job_id or "",
             row.first_part,
         )

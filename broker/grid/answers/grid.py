@@ -28,8 +28,8 @@ from broker.store.snapshots.stored_snapshots import SnapshotLostError, last_of_a
 from broker.store.summaries.reason_counts import decision_counts, queue_totals
 from broker.tuning.statements.gdpconfig_rows import TuningStore
 
-KEPT = 4
-_kept: OrderedDict[str, Snapshot] = OrderedDict()
+SNAPSHOT_CACHE_SIZE = 4
+_snapshot_cache: OrderedDict[str, Snapshot] = OrderedDict()
 _lock = threading.Lock()
 
 
@@ -40,14 +40,14 @@ def snapshot_of(connection: sa.Connection, identifier: str) -> Snapshot:
         SnapshotLostError: it no longer exists.
     """
     with _lock:
-        if identifier in _kept:
-            _kept.move_to_end(identifier)
-            return _kept[identifier]
+        if identifier in _snapshot_cache:
+            _snapshot_cache.move_to_end(identifier)
+            return _snapshot_cache[identifier]
     snapshot = stored_snapshot(connection, identifier)
     with _lock:
-        _kept[identifier] = snapshot
-        while len(_kept) > KEPT:
-            _kept.popitem(last=False)
+        _snapshot_cache[identifier] = snapshot
+        while len(_snapshot_cache) > SNAPSHOT_CACHE_SIZE:
+            _snapshot_cache.popitem(last=False)
     return snapshot
 
 

@@ -234,7 +234,7 @@ def _brokerage_line(
     some = [state for state in states if evaluate or state.outcome != "brokered"]
     waiting = 0 if last is None else last.waiting
     rejected = rejected_at(some, queue)
-    still = {code: [one for one in found if one.outcome != "brokered"] for code, found in rejected.items()}
+    still = {code: [one for one in chunks if one.outcome != "brokered"] for code, chunks in rejected.items()}
     count = day_counts(decided.counts).get(queue, DayCount())
     line = BrokerageAtQueue(
         brokerage=decided.brokerage,

@@ -15,12 +15,12 @@ from broker.store.snapshots.stored_snapshots import parts_over_time, read_parts
 
 SHOWN = timedelta(hours=24)
 STEPS = 48
-KEPT = 4 * STEPS
+COUNTS_CACHE_SIZE = 4 * STEPS
 RUNNING = "running"
 
 Counted = Mapping[str, tuple[int, int]]
 """Running and queued jobs by queue."""
-_kept: OrderedDict[str, Counted] = OrderedDict()
+_counts_cache: OrderedDict[str, Counted] = OrderedDict()
 _lock = threading.Lock()
 
 
@@ -67,7 +67,7 @@ def _then(at: datetime, jobs: tuple[int, int]) -> JobsThen:
 def _counts_by_digest(query: QueryContext, digests: set[str]) -> dict[str, Counted]:
     """The counts of sources by digest; the source of a digest never changes, so the last ones are cached."""
     with _lock:
-        counts = {digest: _kept[digest] for digest in digests if digest in _kept}
+        counts = {digest: _counts_cache[digest] for digest in digests if digest in _counts_cache}
     for digest, data in read_parts(query.connection, digests - counts.keys()):
         try:
             counts[digest] = jobs_by_queue(decode(digest, data))
@@ -75,10 +75,10 @@ def _counts_by_digest(query: QueryContext, digests: set[str]) -> dict[str, Count
             continue  # counted as lost
     with _lock:
         for digest in digests & counts.keys():
-            _kept[digest] = counts[digest]
-            _kept.move_to_end(digest)
-        while len(_kept) > KEPT:
-            _kept.popitem(last=False)
+            _counts_cache[digest] = counts[digest]
+            _counts_cache.move_to_end(digest)
+        while len(_counts_cache) > COUNTS_CACHE_SIZE:
+            _counts_cache.popitem(last=False)
     return counts
 
 

@@ -56,10 +56,10 @@ def shares(query: QueryContext) -> Shares:
     queues = queue_records(query).about
     if not queues:
         raise no_queue()
-    counts, made_at = read_share_counts(query.connection, query.catalogue, process.job_statistics)
+    counts, computed_at = read_share_counts(query.connection, query.catalogue, process.job_statistics)
     jobs = jobs_by_share(last_snapshot(query))
     lines = share_lines(nodes, share_loads(counts, queues), jobs)
-    counted_at = made_at if process.job_statistics == "panda" else query.now
+    counted_at = computed_at if process.job_statistics == "panda" else query.now
     return Shares(now=query.now, counted_at=counted_at, shares=tuple(lines))
 
 

@@ -135,7 +135,7 @@ def _fault(class_name: str | None) -> str | None:
 
 def _age(row: dict[str, Any], now: datetime, limit_s: float, problem: str | None) -> dict[str, Any]:
     """The age of a row; a row without a time, or with an unreadable document, does not count."""
-    made_s = seconds(row["timestamp"], "timestamp")
-    age_s = None if row["timestamp"] is None else max(0.0, round(now.timestamp() - made_s, 1))
-    fresh = problem is None and now.timestamp() - made_s <= limit_s
+    timestamp_s = seconds(row["timestamp"], "timestamp")
+    age_s = None if row["timestamp"] is None else max(0.0, round(now.timestamp() - timestamp_s, 1))
+    fresh = problem is None and now.timestamp() - timestamp_s <= limit_s
     return {"timestamp": row["timestamp"], "age_s": age_s, "limit_s": limit_s, "fresh": fresh, "problem": problem}

@@ -30,7 +30,7 @@ def links(
     show_links(page)
 
 
-def show_links(found: Links) -> None:
+def show_links(page: Links) -> None:
     """Print links as a table."""
     columns = (
         "from",
@@ -55,8 +55,8 @@ def show_links(found: Links) -> None:
             link.mbps_1d,
             link.mbps_1w,
         )
-        for link in found.links
+        for link in page.links
     ]
-    print_table(columns, rows, title=f"Links: {found.total}; cap {found.cap_key}")
-    if found.total > len(found.links):
-        say(f"{found.total - len(found.links)} more; --limit shows more of them")
+    print_table(columns, rows, title=f"Links: {page.total}; cap {page.cap_key}")
+    if page.total > len(page.links):
+        say(f"{page.total - len(page.links)} more; --limit shows more of them")

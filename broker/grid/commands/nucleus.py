@@ -30,14 +30,14 @@ def nucleus(
             else:
                 show_nuclei(every)
             return
-        found = nucleus_answer(query, name)
+        answer = nucleus_answer(query, name)
     if as_json:
-        print_json(found)
+        print_json(answer)
         return
-    show_nucleus(found)
+    show_nucleus(answer)
 
 
-def show_nuclei(found: Nuclei) -> None:
+def show_nuclei(nucleus_list: Nuclei) -> None:
     """Print all nuclei and satellites as a table."""
     columns = (
         "nucleus",
@@ -62,14 +62,14 @@ def show_nuclei(found: Nuclei) -> None:
             line.considered,
             line.output_endpoint or "",
         )
-        for line in found.nuclei
+        for line in nucleus_list.nuclei
     ]
-    print_table(columns, rows, title=f"Nuclei and satellites: {len(found.nuclei)}")
+    print_table(columns, rows, title=f"Nuclei and satellites: {len(nucleus_list.nuclei)}")
 
 
-def show_nucleus(found: NucleusAnswer) -> None:
+def show_nucleus(answer: NucleusAnswer) -> None:
     """Print one nucleus: sentences, then tables."""
-    line = found.line
+    line = answer.line
     free = (
         ""
         if line.free_gb is None or line.total_gb is None
@@ -81,10 +81,10 @@ def show_nucleus(found: NucleusAnswer) -> None:
         f"drawn for {many(line.collected, 'task')}. "
         "A nucleus is drawn at random, each with the probability of its weight."
     )
-    tasks = [(one.jeditaskid, one.drawn, Percent(one.probability), one.weight, one.decided_at) for one in found.tasks]
+    tasks = [(one.jeditaskid, one.drawn, Percent(one.probability), one.weight, one.decided_at) for one in answer.tasks]
     print_table(("task", "drawn", "probability", "weight", Column("at", give_up=1)), tasks, title="Tasks")
-    rejected = [(one.code, one.decisions, one.waiting, one.such_as) for one in found.rejected]
+    rejected = [(one.code, one.decisions, one.waiting, one.such_as) for one in answer.rejected]
     print_table(("rule's code", "decisions in 24 h", "tasks that wait", "such as"), rejected, title="Rejected by")
-    links = [(one.source, one.queued_files, one.cap_files, one.full) for one in found.links[:MOST_LINKS]]
+    links = [(one.source, one.queued_files, one.cap_files, one.full) for one in answer.links[:MOST_LINKS]]
     print_table(("from", "files queued", "cap", "full"), links, title="Links with most files queued")
-    say(f"Queues of the site: {', '.join(found.queues) or 'none'}")
+    say(f"Queues of the site: {', '.join(answer.queues) or 'none'}")

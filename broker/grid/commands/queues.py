@@ -29,15 +29,15 @@ def queues(
     """List queues: jobs, pilots, chunks for which each was considered and chosen, what rejected it most often."""
     with query_context(context) as query:
         filters = known_queue_filters(query, QueueFilters(status=status, site=site, idle=idle))
-        found = all_queues(query, filters)
+        queue_list = all_queues(query, filters)
     if as_json:
-        for line in found.queues:
+        for line in queue_list.queues:
             print_json(line)
         return
-    show_queues(found)
+    show_queues(queue_list)
 
 
-def show_queues(found: Queues) -> None:
+def show_queues(queue_list: Queues) -> None:
     """Print all queues as a table."""
     columns = (
         Column("queue"),
@@ -68,9 +68,9 @@ def show_queues(found: Queues) -> None:
             line.pseudo_queues,
             line.type,
         )
-        for line in found.queues
+        for line in queue_list.queues
     ]
-    print_table(columns, rows, title=f"Queues: {len(found.queues)}")
+    print_table(columns, rows, title=f"Queues: {len(queue_list.queues)}")
 
 
 def show_queue(
@@ -80,51 +80,51 @@ def show_queue(
 ) -> None:
     """Show what a queue got, what each rule rejected there, what it would get with other limits, and its links."""
     with query_context(context) as query:
-        found = queue_answer(query, queue)
+        answer = queue_answer(query, queue)
     if as_json:
-        print_json(found)
+        print_json(answer)
         return
-    show_queue_answer(found)
+    show_queue_answer(answer)
 
 
-def show_queue_answer(found: QueueAnswer) -> None:
+def show_queue_answer(answer: QueueAnswer) -> None:
     """Print what one queue gets, and why not more: sentences, then tables."""
-    for sentence in queue_sentences(found):
+    for sentence in queue_sentences(answer):
         say(sentence)
-    _show_misses(found)
-    _show_facts(found)
-    for line in found.brokerages:
+    _show_misses(answer)
+    _show_facts(answer)
+    for line in answer.brokerages:
         _show_rejected(line)
-    _show_limits(found)
-    _show_links(found)
-    _show_pins(found)
+    _show_limits(answer)
+    _show_links(answer)
+    _show_pins(answer)
 
 
-def _show_misses(found: QueueAnswer) -> None:
-    misses = sorted((miss for line in found.brokerages for miss in line.near_misses), key=lambda miss: -miss.jobs)
+def _show_misses(answer: QueueAnswer) -> None:
+    misses = sorted((miss for line in answer.brokerages for miss in line.near_misses), key=lambda miss: -miss.jobs)
     for miss in misses[:MOST_MISSES]:
         say(near_miss_sentence(miss))
-    if not misses and found.brokerages and not found.not_a_candidate:
+    if not misses and answer.brokerages and not answer.not_a_candidate:
         say("No other value of a single limit of the queue would bring more.")
 
 
-def _show_facts(found: QueueAnswer) -> None:
-    jobs = found.jobs
+def _show_facts(answer: QueueAnswer) -> None:
+    jobs = answer.jobs
     facts = [
-        ("status", found.status),
-        ("type", found.type),
-        ("site", found.site),
-        ("cloud", found.cloud),
-        ("pseudo-queues", found.pseudo_queues),
+        ("status", answer.status),
+        ("type", answer.type),
+        ("site", answer.site),
+        ("cloud", answer.cloud),
+        ("pseudo-queues", answer.pseudo_queues),
         ("running", jobs.running),
         ("waiting", jobs.defined + jobs.assigned + jobs.activated + jobs.starting),
         ("transferring", jobs.transferring),
-        ("pilots in 3 h", found.pilots),
-        ("workers", found.workers),
-        ("last start of a job", Since(found.last_start_at, found.now)),
-        ("as of", Since(found.taken_at, found.now)),
+        ("pilots in 3 h", answer.pilots),
+        ("workers", answer.workers),
+        ("last start of a job", Since(answer.last_start_at, answer.now)),
+        ("as of", Since(answer.taken_at, answer.now)),
     ]
-    print_facts(facts, title=found.queue)
+    print_facts(facts, title=answer.queue)
 
 
 def _show_rejected(line: BrokerageAtQueue) -> None:
@@ -135,7 +135,7 @@ def _show_rejected(line: BrokerageAtQueue) -> None:
     print_table(columns, rows, title=f"{rejected}{checked}")
 
 
-def _show_limits(found: QueueAnswer) -> None:
+def _show_limits(answer: QueueAnswer) -> None:
     rows = [
         (
             limit.pseudo_queue,
@@ -145,7 +145,7 @@ def _show_limits(found: QueueAnswer) -> None:
             with_unit(limit.median, limit.unit),
             with_unit(limit.largest, limit.unit),
         )
-        for limit in found.limits
+        for limit in answer.limits
     ]
     columns = (
         "pseudo-queue",
@@ -158,16 +158,16 @@ def _show_limits(found: QueueAnswer) -> None:
     print_table(columns, rows, title="Limits against what chunks ask for")
 
 
-def _show_links(found: QueueAnswer) -> None:
+def _show_links(answer: QueueAnswer) -> None:
     rows = [
         (link.source, link.nucleus, link.queued_files, link.cap_files, link.full, link.mbps_1d)
-        for link in found.links[:MOST_LINKS]
+        for link in answer.links[:MOST_LINKS]
     ]
     columns = ("from", "nucleus", "files queued", "cap", "full", Column("MB/s in a day", give_up=1))
     print_table(columns, rows, title="Links with most files queued")
 
 
-def _show_pins(found: QueueAnswer) -> None:
-    if found.pins:
-        rows = [(pin.field, str(pin.value), pin.until, pin.editor, pin.reason) for pin in found.pins]
+def _show_pins(answer: QueueAnswer) -> None:
+    if answer.pins:
+        rows = [(pin.field, str(pin.value), pin.until, pin.editor, pin.reason) for pin in answer.pins]
         print_table(("field", "held at", "until", "by", "reason"), rows, title="Held by operators")

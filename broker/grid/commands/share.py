@@ -78,11 +78,11 @@ def set_share(
     fields = {field: option or None for field, option in options.items() if option is not None}
     with open_store(context) as database:
         edit = ShareEdit(who, why, moment_of(None, database))
-        new, made = share_changes.set_share(database, name, value, fields, edit)
+        new, created = share_changes.set_share(database, name, value, fields, edit)
     if json:
-        print_json({**dataclasses.asdict(new), "made": made})
+        print_json({**dataclasses.asdict(new), "made": created})
     else:
-        remark(f"share {name}: {'made' if made else 'changed'}; waiting jobs a queue: {_key(name)}")
+        remark(f"share {name}: {'made' if created else 'changed'}; waiting jobs a queue: {_key(name)}")
 
 
 @app.command()

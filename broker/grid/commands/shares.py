@@ -34,7 +34,7 @@ def shares(
     show_shares(tree)
 
 
-def show_shares(found: Shares) -> None:
+def show_shares(tree: Shares) -> None:
     """Print the tree of global shares as a table."""
     columns = (
         "share",
@@ -46,7 +46,7 @@ def show_shares(found: Shares) -> None:
         Column("jobs running", give_up=2),
         Column("jobs waiting", give_up=3),
     )
-    print_table(columns, [_row(line) for line in found.shares], title=f"Global shares: {len(found.shares)}")
+    print_table(columns, [_row(line) for line in tree.shares], title=f"Global shares: {len(tree.shares)}")
 
 
 def _row(line: ShareLine) -> tuple[object, ...]:

@@ -22,7 +22,7 @@ from broker.store.snapshots import stored_snapshots as snapshots
 from broker.store.snapshots.snapshot_file import MARK, SnapshotFile, from_document, to_document
 from broker.store.snapshots.snapshot_overview import SourceLine, newest_id, sources_of, stored_snapshots, total_bytes
 from broker.store.snapshots.snapshot_scenario import scenario_of
-from broker.store.snapshots.stored_snapshots import KeptSnapshot, NoSuchSnapshot, SnapshotLostError, kept_snapshot
+from broker.store.snapshots.stored_snapshots import EncodedSnapshot, NoSuchSnapshot, SnapshotLostError, encoded_snapshot
 from broker.tuning.statements.gdpconfig_rows import TuningStore
 from broker.whatif.answers.stored_cases import snapshot_of_scenario
 
@@ -92,7 +92,7 @@ def show(
 def _fault_of(connection: sa.Connection, name: str) -> str:
     """What is wrong with a snapshot; empty if it can be used."""
     try:
-        kept_snapshot(connection, name).build()
+        encoded_snapshot(connection, name).build()
     except (SnapshotCorruptError, SnapshotLostError) as error:
         return str(error)
     return ""
@@ -136,27 +136,27 @@ def export(
         raise WrongArguments(what, "broker snapshot export", "write: broker snapshot export [SNAPSHOT] FILE")
     with open_store(context) as database, database.read_snapshot() as connection:
         name = _snapshot_name(connection, names[0] if names else None)
-        kept = kept_snapshot(connection, name)
+        snapshot = encoded_snapshot(connection, name)
         try:
             if as_scenario:
-                result = scenario_of(kept.taken_at, kept.sources())
+                result = scenario_of(snapshot.taken_at, snapshot.sources())
                 write_scenario(Path(file), result.scenario)
                 for lost in result.lost:
                     remark(f"not in the scenario: {lost}")
             else:
-                bundle = _with_decisions(database, connection, kept) if decisions else SnapshotFile(kept)
+                bundle = _with_decisions(database, connection, snapshot) if decisions else SnapshotFile(snapshot)
                 write_text(Path(file), json.dumps(to_document(bundle), indent=None, separators=(",", ":")) + "\n")
         except SnapshotCorruptError as error:
             raise SnapshotLostError(f"snapshot {name}: {error}", "broker.snapshots", "export another one") from error
-    output = {"id": name, "taken_at": kept.taken_at, "file": file, "bytes": Path(file).stat().st_size}
+    output = {"id": name, "taken_at": snapshot.taken_at, "file": file, "bytes": Path(file).stat().st_size}
     _say(output, as_json, "Wrote")
 
 
-def _with_decisions(database: Database, connection: sa.Connection, kept: KeptSnapshot) -> SnapshotFile:
-    decisions = [decision for cycle in stored_cycles(connection, snapshot=kept.id) for decision in cycle.decisions]
+def _with_decisions(database: Database, connection: sa.Connection, snapshot: EncodedSnapshot) -> SnapshotFile:
+    decisions = [decision for cycle in stored_cycles(connection, snapshot=snapshot.id) for decision in cycle.decisions]
     store = TuningStore(database.names)
     versions = {decision.origin.tuning for decision in decisions}
-    return SnapshotFile(kept, decisions, {version: store.version(connection, version) for version in versions})
+    return SnapshotFile(snapshot, decisions, {version: store.version(connection, version) for version in versions})
 
 
 @app.command("import")
@@ -169,14 +169,20 @@ def import_(
     document = read_document(file)
     if isinstance(document, dict) and MARK in document:
         bundle = from_document(document, shipped_catalogue(), str(file))
-        kept = bundle.snapshot
+        snapshot = bundle.snapshot
         if bundle.decisions:
             remark(f"its {len(bundle.decisions)} decisions are not stored; broker replay --file {file} looks at them")
     else:
-        kept = snapshot_of_scenario(Scenario.of(document, str(file)), settings_of(context).config)
+        snapshot = snapshot_of_scenario(Scenario.of(document, str(file)), settings_of(context).config)
     with open_store(context, make=True) as database, database.begin() as connection:
-        snapshots.save(connection, kept.id, kept.taken_at, kept.engine, kept.parts, kept.about, repair=True)
-    _say({"id": kept.id, "taken_at": kept.taken_at, "file": str(file), "sources": len(kept.parts)}, as_json, "Stored")
+        snapshots.save(
+            connection, snapshot.id, snapshot.taken_at, snapshot.engine, snapshot.parts, snapshot.about, repair=True
+        )
+    _say(
+        {"id": snapshot.id, "taken_at": snapshot.taken_at, "file": str(file), "sources": len(snapshot.parts)},
+        as_json,
+        "Stored",
+    )
 
 
 def _snapshot_name(connection: sa.Connection, snapshot: str | None) -> str:

@@ -52,9 +52,9 @@ def checks(snapshot: Snapshot, around: Surroundings) -> tuple[Check, ...]:
     )
 
 
-def missing(found: Sequence[Check]) -> tuple[Check, ...]:
+def missing(check_list: Sequence[Check]) -> tuple[Check, ...]:
     """The checks that keep everything from being brokered."""
-    return tuple(check for check in found if check.level == "problem")
+    return tuple(check for check in check_list if check.level == "problem")
 
 
 def why_queues_are_not_usable(snapshot: Snapshot) -> dict[str, str]:

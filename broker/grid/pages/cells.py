@@ -27,10 +27,10 @@ def cells(
     title: str,
     rows: Sequence[tuple[str, str | None]],
     columns: Sequence[tuple[str, str | None]],
-    found: Mapping[tuple[str, str], Cell],
+    cells_by_pair: Mapping[tuple[str, str], Cell],
 ) -> Markup:
     """A grid of cells: rows and columns are names with links; a pair without a cell is empty."""
-    largest = max((cell.value for cell in found.values()), default=0.0)
+    largest = max((cell.value for cell in cells_by_pair.values()), default=0.0)
     left = 16 + LETTER * max((len(name) for name, _ in rows), default=0)
     slanted = LETTER * max((len(name) for name, _ in columns), default=0)
     top = 12 + 0.87 * slanted
@@ -44,7 +44,7 @@ def cells(
         text = label(left - 8, y + 13, name, anchor="end")
         drawn.append(text if address is None else link(address, [text]))
         for column, (other, _) in enumerate(columns):
-            cell = found.get((name, other))
+            cell = cells_by_pair.get((name, other))
             if cell is None:
                 continue
             class_ = "full" if cell.full else heat(cell.value, largest)

@@ -34,8 +34,10 @@ MOST_CELLS = 360
 def list_nuclei(request: Request, api: State, at: At = None) -> Response:
     """All nuclei and satellites, with their space and what they collected."""
     with query_context(api, at) as query:
-        found = nuclei(query)
-    return show(request, "nuclei", found, title="Nuclei", items="nuclei", time=time_shown(request, at, found.now))
+        nucleus_list = nuclei(query)
+    return show(
+        request, "nuclei", nucleus_list, title="Nuclei", items="nuclei", time=time_shown(request, at, nucleus_list.now)
+    )
 
 
 @router.get("/nuclei/{nucleus}")
@@ -43,12 +45,12 @@ def list_nuclei(request: Request, api: State, at: At = None) -> Response:
 def one_nucleus(request: Request, api: State, nucleus: Annotated[str, Path(min_length=1, max_length=200)]) -> Response:
     """A nucleus: its space, what was drawn there, and what rejected it."""
     with query_context(api) as query:
-        found = nucleus_answer(query, nucleus)
-    title = f"Nucleus {found.line.nucleus}"
-    return show(request, "nucleus", found, title=title, picture=lambda: draws(found))
+        answer = nucleus_answer(query, nucleus)
+    title = f"Nucleus {answer.line.nucleus}"
+    return show(request, "nucleus", answer, title=title, picture=lambda: draws(answer))
 
 
-def draws(found: NucleusAnswer) -> Markup | None:
+def draws(answer: NucleusAnswer) -> Markup | None:
     """The probability with which the nucleus was drawn, for each of its last tasks."""
     lines = [
         Bar(
@@ -58,7 +60,7 @@ def draws(found: NucleusAnswer) -> Markup | None:
             f"/tasks/{task.jeditaskid}",
             class_="bar-good" if task.drawn else "bar-left",
         )
-        for task in found.tasks
+        for task in answer.tasks
     ]
     return bars("Probability that the nucleus is drawn", lines) if lines else None
 
@@ -97,9 +99,9 @@ def list_links(
     )
 
 
-def matrix(found: Links) -> Markup:
+def matrix(links: Links) -> Markup:
     """Queued files, of sites with storage against nuclei. On a large grid only the links that are listed first."""
-    busy = [row for row in found.links if row.queued_files]
+    busy = [row for row in links.links if row.queued_files]
     names = sorted(list(dict.fromkeys(row.nucleus for row in busy))[:MOST_CELLS])
     every = list(dict.fromkeys(row.source for row in busy))
     sources = every[: min(MOST_SOURCES, MOST_CELLS // max(len(names), 1))]
@@ -110,7 +112,7 @@ def matrix(found: Links) -> Markup:
             f"/links?source={in_path(row.source)}&nucleus={in_path(row.nucleus)}",
             bool(row.full),
         )
-        for row in found.links
+        for row in links.links
         if row.source in sources and row.nucleus in names and row.queued_files is not None
     }
     rows = [(name, f"/links?source={in_path(name)}") for name in sorted(sources)]
@@ -125,10 +127,10 @@ def matrix(found: Links) -> Markup:
 def list_shares(request: Request, api: State, at: At = None) -> Response:
     """Global shares: their targets and their load."""
     with query_context(api, at) as query:
-        found = shares(query)
-    drawn = shares_picture(found)
-    time = time_shown(request, at, found.now)
-    return show(request, "shares", found, title="Shares", items="shares", picture=lambda: drawn, time=time)
+        tree = shares(query)
+    drawn = shares_picture(tree)
+    time = time_shown(request, at, tree.now)
+    return show(request, "shares", tree, title="Shares", items="shares", picture=lambda: drawn, time=time)
 
 
 #: A share within this part of its target is near it.
@@ -142,7 +144,7 @@ def share_class(running: float | None, target: float | None) -> str:
     return "bar-wait" if running < target else "bar-limit"
 
 
-def shares_picture(found: Shares) -> Markup:
+def shares_picture(tree: Shares) -> Markup:
     """The running part of each share, with its target as a mark."""
     lines = [
         Bar(
@@ -154,6 +156,6 @@ def shares_picture(found: Shares) -> Markup:
             share_class(line.running_percent, line.target_percent),
             f", target {line.target_percent or 0.0:.1f} %",
         )
-        for line in found.shares
+        for line in tree.shares
     ]
     return bars("Shares against their targets", lines)

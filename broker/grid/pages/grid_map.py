@@ -149,7 +149,7 @@ def bands(flows: Sequence[Flow], places: Mapping[str, Place]) -> Iterator[Markup
         yield link(f"/links?source={in_path(flow.source)}&nucleus={in_path(flow.target)}", [band])
 
 
-def said_of(site: Site) -> str:
+def site_caption(site: Site) -> str:
     """A site in words."""
     failed = f", {site.failed:,} of {site.ended:,} that ended recently failed" if site.failed else ""
     return (
@@ -159,7 +159,7 @@ def said_of(site: Site) -> str:
 
 
 def _tile(site: Site, x: float, y: float, tile: float, largest_queued: int, largest_placed: int) -> Markup:
-    caption = said_of(site)
+    caption = site_caption(site)
     class_ = heat(site.queued, largest_queued) if site.online else "closed"
     name = label(x + 19, y + 14, ("◆ " if site.nucleus else "") + site.name)
     inner = [rectangle(x, y + 2, 14, 16, class_, caption), name]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from broker.grid.pages.grid_map import Flow, Site, bands, said_of
+from broker.grid.pages.grid_map import Flow, Site, bands, site_caption
 from broker.web.formats import in_path
 from broker.web.pictures.bars import element, heat, label, link, picture
 
@@ -182,7 +182,9 @@ def _dot(site: Site, place: Place, size: float, largest_queued: int, name: tuple
     x, y = place
     class_ = heat(site.queued, largest_queued) if site.online else "closed"
     ring = " failing" if site.failing else ""
-    inner = [element("circle", [element("title", said_of(site))], cx=x, cy=y, r=size, class_=f"place {class_}{ring}")]
+    inner = [
+        element("circle", [element("title", site_caption(site))], cx=x, cy=y, r=size, class_=f"place {class_}{ring}")
+    ]
     if name is not None:
         box, anchor = name
         middle = (box.top + box.bottom) / 2

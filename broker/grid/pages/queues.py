@@ -52,26 +52,26 @@ def list_queues(
     with query_context(api, at) as query:
         filters = known_queue_filters(query, QueueFilters(status=status or None, site=site or None, idle=idle))
         all_queues = queues(query)
-        found = all_queues if filters == QueueFilters() else queues(query, filters)
+        matches = all_queues if filters == QueueFilters() else queues(query, filters)
         rejected = rejection_map(query)
     every = all_queues.queues
-    lines = found.queues[first - 1 : first - 1 + QUEUES_OF_A_PAGE]
+    lines = matches.queues[first - 1 : first - 1 + QUEUES_OF_A_PAGE]
     names = {line.queue for line in lines}
     return show(
         request,
         "queues",
-        {"queues": found, "rejections": rejected},
+        {"queues": matches, "rejections": rejected},
         title="Queues",
-        listed=found.queues,
+        listed=matches.queues,
         lines=[line.model_dump() for line in lines],
         given={"status": status or "", "site": site or "", "idle": idle},
         chips=chips(every, status or "", idle),
         sentence=list_sentence(every),
         largest=max((line.jobs.running for line in every), default=0),
         earlier=_address(request, first - QUEUES_OF_A_PAGE) if first > 1 else None,
-        later=_address(request, first + QUEUES_OF_A_PAGE) if first + len(lines) <= len(found.queues) else None,
+        later=_address(request, first + QUEUES_OF_A_PAGE) if first + len(lines) <= len(matches.queues) else None,
         first=first,
-        time=time_shown(request, at, found.now),
+        time=time_shown(request, at, matches.now),
         picture=lambda: heat_map(rejected, names),
     )
 
@@ -105,13 +105,13 @@ def _address(request: Request, first: int) -> str:
     return f"?{request.url.include_query_params(first=max(1, first)).query}"
 
 
-def heat_map(found: RejectionMap, names: set[str]) -> Markup:
+def heat_map(rejections: RejectionMap, names: set[str]) -> Markup:
     """Queues against codes: how many chunks each code kept from each queue."""
     shown = sorted(
-        (queue for queue in found.queues if queue.queue in names),
+        (queue for queue in rejections.queues if queue.queue in names),
         key=lambda queue: (-sum(queue.rejected.values()), queue.queue),
     )
-    codes = found.codes[:MOST_CODES]
+    codes = rejections.codes[:MOST_CODES]
     boxes = {
         (queue.queue, code): Cell(chunks, f"{code}: {chunks:,} chunks", f"/queues/{in_path(queue.queue)}#rejected")
         for queue in shown
@@ -142,57 +142,57 @@ async def one_queue(
             over_time = queue_jobs(query, unified_of(queue), timedelta(hours=shown_h))
             ended = outcomes_answer(query, queue=unified_of(queue))
             held = held_nodes(query, unified_of(queue)).get(unified_of(queue), [])
-        found = evaluated(proceed)
+        answer = evaluated(proceed)
         plotted = {
-            "time": time_shown(request, at, found.now, shown_h),
-            "plotted": plot_address(f"/plots/queues/{in_path(found.queue)}", at, shown_h),
+            "time": time_shown(request, at, answer.now, shown_h),
+            "plotted": plot_address(f"/plots/queues/{in_path(answer.queue)}", at, shown_h),
             "held": [f"No jobs go to {one}." for one in held],
         }
-        return _queue_page(request, found, over_time, ended, evaluate, plotted)
+        return _queue_page(request, answer, over_time, ended, evaluate, plotted)
 
     return await decided_if(evaluate, request, api, work)
 
 
 def _queue_page(
     request: Request,
-    found: QueueAnswer,
+    answer: QueueAnswer,
     over_time: QueueJobs,
     ended: Outcomes,
     evaluate: bool,
     plotted: Mapping[str, Any],
 ) -> Response:
-    misses = [[near_miss_sentence(miss) for miss in line.near_misses] for line in found.brokerages]
+    misses = [[near_miss_sentence(miss) for miss in line.near_misses] for line in answer.brokerages]
     return show(
         request,
         "queue",
-        found,
-        title=f"Queue {found.queue}",
-        sentences=list(queue_sentences(found)),
+        answer,
+        title=f"Queue {answer.queue}",
+        sentences=list(queue_sentences(answer)),
         misses=misses,
         evaluated=evaluate,
         **plotted,
         ended=ended.queues,
         unhealthy=[f"{place.node}: {place.sentence}" if place.node else place.sentence for place in ended.unhealthy],
-        picture=lambda: jobs_picture(found),
+        picture=lambda: jobs_picture(answer),
         over_time=lambda: jobs_over_time(over_time),
     )
 
 
-def jobs_over_time(found: QueueJobs) -> Markup:
+def jobs_over_time(jobs: QueueJobs) -> Markup:
     """Jobs that ran and waited at the queue."""
     points = {
-        name: [(step.at.timestamp(), float(getattr(step, name))) for step in found.steps]
+        name: [(step.at.timestamp(), float(getattr(step, name))) for step in jobs.steps]
         for name in ("running", "queued")
     }
     lines = [Line("running", "good", points["running"]), Line("queued", "wait", points["queued"])]
     last_counts = ", ".join(f"{name} {int(steps[-1][1]):,} at last" for name, steps in points.items() if steps)
     return lines_over_time(
-        f"Jobs at {found.queue} in this time: {last_counts or 'not known'}", found.since, found.now, lines
+        f"Jobs at {jobs.queue} in this time: {last_counts or 'not known'}", jobs.since, jobs.now, lines
     )
 
 
-def jobs_picture(found: QueueAnswer) -> Markup:
+def jobs_picture(answer: QueueAnswer) -> Markup:
     """Jobs of the queue by status."""
-    stats = found.jobs.model_dump()
+    stats = answer.jobs.model_dump()
     lines = [Bar(name, float(number), f"{number:,}", class_=STATES[name]) for name, number in stats.items()]
-    return bars(f"Jobs at {found.queue}", lines)
+    return bars(f"Jobs at {answer.queue}", lines)

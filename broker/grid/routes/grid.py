@@ -53,8 +53,8 @@ def list_queues(
 ) -> Response:
     """List all queues: jobs received in the last cycle, and the most frequent rejection."""
     with query_context(api, at) as query:
-        found = queues(query, known_queue_filters(query, QueueFilters(status=status, site=site, idle=idle)))
-    return answer(request, found, items="queues")
+        queue_list = queues(query, known_queue_filters(query, QueueFilters(status=status, site=site, idle=idle)))
+    return answer(request, queue_list, items="queues")
 
 
 @router.get("/queues/{queue}", response_model=QueueAnswer)
@@ -81,8 +81,8 @@ async def get_queue(
 def get_queue_jobs(request: Request, api: State, queue: InPath, at: At = None) -> Response:
     """Get the numbers of running and waiting jobs at a queue over the last 24 hours."""
     with query_context(api, at) as query:
-        found = queue_jobs(query, queue)
-    return answer(request, found, items="steps")
+        job_counts = queue_jobs(query, queue)
+    return answer(request, job_counts, items="steps")
 
 
 @router.get("/queues/{queue}/summary", response_model=QueueAnswer)
@@ -90,8 +90,8 @@ def get_queue_jobs(request: Request, api: State, queue: InPath, at: At = None) -
 def summarise_queue(request: Request, api: State, queue: InPath, at: At = None) -> Response:
     """Explain a queue without deciding anything again."""
     with query_context(api, at) as query:
-        found = queue_answer(query, queue, evaluate=False)
-    return answer(request, found)
+        details = queue_answer(query, queue, evaluate=False)
+    return answer(request, details)
 
 
 @router.get("/nuclei", response_model=Nuclei)
@@ -99,8 +99,8 @@ def summarise_queue(request: Request, api: State, queue: InPath, at: At = None) 
 def list_nuclei(request: Request, api: State, at: At = None) -> Response:
     """List all nuclei and satellites, with their space and collected tasks."""
     with query_context(api, at) as query:
-        found = nuclei(query)
-    return answer(request, found, items="nuclei")
+        nucleus_list = nuclei(query)
+    return answer(request, nucleus_list, items="nuclei")
 
 
 @router.get("/nuclei/{nucleus}", response_model=NucleusAnswer)
@@ -108,8 +108,8 @@ def list_nuclei(request: Request, api: State, at: At = None) -> Response:
 def get_nucleus(request: Request, api: State, nucleus: InPath, at: At = None) -> Response:
     """Get a nucleus: its space, what was drawn there, and what rejected it."""
     with query_context(api, at) as query:
-        found = nucleus_answer(query, nucleus)
-    return answer(request, found)
+        details = nucleus_answer(query, nucleus)
+    return answer(request, details)
 
 
 @router.get("/links", response_model=Links)
@@ -126,8 +126,8 @@ def list_links(
 ) -> Response:
     """List links with known data, those with most files relative to their cap first."""
     with query_context(api, at) as query:
-        found = links(query, LinkFilters(source=source, nucleus=nucleus, full=full, limit=limit, after=after))
-    return answer(request, found, items="links")
+        page = links(query, LinkFilters(source=source, nucleus=nucleus, full=full, limit=limit, after=after))
+    return answer(request, page, items="links")
 
 
 @router.get("/shares", response_model=Shares)
@@ -135,8 +135,8 @@ def list_links(
 def list_shares(request: Request, api: State, at: At = None) -> Response:
     """List global shares with their targets and actual use."""
     with query_context(api, at) as query:
-        found = shares(query)
-    return answer(request, found, items="shares")
+        tree = shares(query)
+    return answer(request, tree, items="shares")
 
 
 @router.get("/users/{user}", response_model=UserAnswer)
@@ -144,8 +144,8 @@ def list_shares(request: Request, api: State, at: At = None) -> Response:
 def get_user(request: Request, api: State, user: InPath, at: At = None) -> Response:
     """Get a user: tasks, throttles, quota. In the path, write ``/`` and control characters as ``~2f`` and ``~1b``."""
     with query_context(api, at) as query:
-        found = user_answer(query, from_path(user))
-    return answer(request, found)
+        details = user_answer(query, from_path(user))
+    return answer(request, details)
 
 
 @router.get("/pools/{pool}", response_model=PoolAnswer)
@@ -153,8 +153,8 @@ def get_user(request: Request, api: State, user: InPath, at: At = None) -> Respo
 def get_pool(request: Request, api: State, pool: InPath, at: At = None) -> Response:
     """Get a SubmitPool with the queues that match it."""
     with query_context(api, at) as query:
-        found = pool_answer(query, pool)
-    return answer(request, found)
+        details = pool_answer(query, pool)
+    return answer(request, details)
 
 
 @router.get("/rules/{brokerage}", response_model=Rules)
@@ -162,5 +162,5 @@ def get_pool(request: Request, api: State, pool: InPath, at: At = None) -> Respo
 def list_rules(request: Request, api: State, brokerage: InPath, at: At = None) -> Response:
     """List the rules of a brokerage in order, with their rejections in 24 h."""
     with query_context(api, at) as query:
-        found = rules(query, brokerage)
-    return answer(request, found, items="rules")
+        rule_list = rules(query, brokerage)
+    return answer(request, rule_list, items="rules")

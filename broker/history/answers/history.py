@@ -18,7 +18,7 @@ from broker.decisions.answers.phrases import number
 from broker.domain.decisions import StoredDecision
 from broker.domain.instants import length
 from broker.domain.rejection_counts import rejection_counts, unified_of
-from broker.feeds.statements.feed_runs import KeptChange, changes_of_queue
+from broker.feeds.statements.feed_runs import ChangeRecord, changes_of_queue
 from broker.feeds.statements.queue_pins import Pin, pins_of_queue
 from broker.history.answers.job import failures_of
 from broker.history.answers.stored_states import main_code
@@ -83,7 +83,7 @@ class History(Answer):
 class Beside:
     """What happened alongside the decisions, as read: changes and pins of the queues that were gained or lost."""
 
-    changes: Mapping[str, Sequence[KeptChange]]
+    changes: Mapping[str, Sequence[ChangeRecord]]
     pins: Mapping[str, Sequence[Pin]]
 
 

@@ -138,18 +138,18 @@ def waiting_since(connection: sa.Connection, now: datetime) -> dict[int, datetim
     return {task: first_wait(of_last_brokerage(states_of_task)) for task, states_of_task in by_task.items()}
 
 
-def of_last_brokerage(found: Sequence[ChunkState]) -> Sequence[ChunkState]:
+def of_last_brokerage(chunks: Sequence[ChunkState]) -> Sequence[ChunkState]:
     """Select the states of the brokerage that decided last about a task; on a tie, of the first one."""
-    if len(found) < 2:
-        return found
-    last = max(found, key=lambda state: state.decided_at)
-    return [state for state in found if state.brokerage == last.brokerage]
+    if len(chunks) < 2:
+        return chunks
+    last = max(chunks, key=lambda state: state.decided_at)
+    return [state for state in chunks if state.brokerage == last.brokerage]
 
 
-def first_wait(found: Iterable[ChunkState]) -> datetime | None:
+def first_wait(chunks: Iterable[ChunkState]) -> datetime | None:
     """Return since when the longest-waiting chunk waits; None if none does."""
     return min(
-        (state.waiting_since for state in found if state.outcome != "brokered" and state.waiting_since), default=None
+        (state.waiting_since for state in chunks if state.outcome != "brokered" and state.waiting_since), default=None
     )
 
 
@@ -169,7 +169,7 @@ def waiting_groups(query: QueryContext, such_as: int) -> tuple[list[ReasonLine],
     """Return what waits by reason, with some of its tasks, and the number of all states, by brokerage."""
     since = query.now - LOOKED_BACK
     sums = state_sums(query.connection, since, such_as)
-    query.kept[_SUMS] = sums
+    query.cache[_SUMS] = sums
     if not query.once(_IS_PAST, lambda: sums.last_seen_at is not None and sums.last_seen_at > query.now):
         return [_group(row[0], row[1], row[2] or None, *row[3:]) for row in sums.waiting], dict(sums.states)
     waiting, considered = waiting_states(query.connection, query.now)
@@ -287,7 +287,7 @@ def waiting_long(query: QueryContext, before: datetime) -> tuple[list[ChunkState
         late = [state for state in every if state.waiting_since and state.waiting_since < before]
         done = [state for state in every if state.outcome == "brokered" and state.assigned]
         return late, [(state.brokerage, state.jeditaskid, state.decided_at) for state in done]
-    sums: StateSums | None = query.kept.get(_SUMS)
+    sums: StateSums | None = query.cache.get(_SUMS)
     since = query.now - LOOKED_BACK
     if sums is not None and (sums.waiting_since is None or sums.waiting_since >= before):
         return [], []
@@ -298,7 +298,7 @@ def waiting_long(query: QueryContext, before: datetime) -> tuple[list[ChunkState
 def changes_since(query: QueryContext, since: datetime, least: int) -> list[states.Change]:
     """Return the chunks whose outcome or reason changed ``least`` times since an instant (aware), most often first."""
     # if read in this transaction: the sums of all states changed since
-    sums: StateSums | None = query.kept.get(_SUMS)
+    sums: StateSums | None = query.cache.get(_SUMS)
     if sums is not None and since >= query.now - LOOKED_BACK and sums.most_changes < least:
         return []
     return states.outcome_changes(query.connection, since, query.now, least)

@@ -40,7 +40,7 @@ def history(
     show_history(record)
 
 
-def show_history(found: History) -> None:
+def show_history(record: History) -> None:
     """Print what happened to a task as a table."""
-    rows = [(event.at, event.event, event_sentence(event)) for event in found.events]
-    print_table(("at", "event", ""), rows, title=f"Task {found.jeditaskid}")
+    rows = [(event.at, event.event, event_sentence(event)) for event in record.events]
+    print_table(("at", "event", ""), rows, title=f"Task {record.jeditaskid}")

@@ -44,11 +44,11 @@ def jobs(
     show_jobs(matches)
 
 
-def show_jobs(found: JobList) -> None:
+def show_jobs(matches: JobList) -> None:
     """Print jobs as a table."""
-    print_table(COLUMNS, [_row(line) for line in found.jobs], title=f"Jobs: {len(found.jobs)}")
-    if found.next_after is not None:
-        say(f"there are more; --after {found.next_after} shows the next")
+    print_table(COLUMNS, [_row(line) for line in matches.jobs], title=f"Jobs: {len(matches.jobs)}")
+    if matches.next_after is not None:
+        say(f"there are more; --after {matches.next_after} shows the next")
 
 
 def job(
@@ -65,50 +65,51 @@ def job(
         show_job(details)
 
 
-def show_job(found: JobAnswer) -> None:
+def show_job(details: JobAnswer) -> None:
     """Print all details of a job."""
-    for failure in found.failures[:1]:
+    for failure in details.failures[:1]:
         say(f"Failed: {failure.meaning} ({failure.error}, {failure.error_class}); fault by default: {_faults(failure)}")
     rows = [
-        ("state", " ".join(filter(None, (found.jobstatus, found.jobsubstatus)))),
-        ("task", found.jeditaskid),
-        ("queue", found.computingsite),
-        ("node", found.node),
+        ("state", " ".join(filter(None, (details.jobstatus, details.jobsubstatus)))),
+        ("task", details.jeditaskid),
+        ("queue", details.computingsite),
+        ("node", details.node),
         (
             "cores, memory",
-            f"{found.corecount or 1}, {found.minramcount or 0} MB asked, {(found.maxrss or 0) // 1024} MB used",
+            f"{details.corecount or 1}, {details.minramcount or 0} MB asked, {(details.maxrss or 0) // 1024} MB used",
         ),
-        ("created, started, ended", f"{found.created_at}, {found.started_at or '-'}, {found.ended_at or '-'}"),
-        ("log", found.log_url or "no pattern is configured: log_url in error_classes.yaml"),
+        ("created, started, ended", f"{details.created_at}, {details.started_at or '-'}, {details.ended_at or '-'}"),
+        ("log", details.log_url or "no pattern is configured: log_url in error_classes.yaml"),
     ]
-    why = found.placement
+    why = details.placement
     if why is not None:
         rows.append(
             (
                 "why there",
                 f"decision {why.decision} of {why.decided_at}: {why.jobs} jobs here, "
-                f"{why.candidates} candidates; broker explain {found.jeditaskid}",
+                f"{why.candidates} candidates; broker explain {details.jeditaskid}",
             )
         )
-    print_table(("", ""), rows, title=f"Job {found.pandaid}")
-    if found.failures:
+    print_table(("", ""), rows, title=f"Job {details.pandaid}")
+    if details.failures:
         codes = [
             (failure.error, failure.meaning, failure.error_class, _faults(failure), failure.diag)
-            for failure in found.failures
+            for failure in details.failures
         ]
         print_table(("code", "meaning", "class", "fault", "diagnostics"), codes, title="Why it failed")
-    if found.retries:
+    if details.retries:
         rules = [
-            (retry.rule, retry.action, "active" if retry.active else "passive", retry.reason) for retry in found.retries
+            (retry.rule, retry.action, "active" if retry.active else "passive", retry.reason)
+            for retry in details.retries
         ]
         print_table(("rule", "action", "mode", "what it did"), rules, title="Retry rules")
-    if found.attempts:
+    if details.attempts:
         attempts = [
             (*_row(attempt.job)[:1], *_row(attempt.job)[2:6], attempt.inputs, _changes(attempt.changed))
-            for attempt in found.attempts
+            for attempt in details.attempts
         ]
         print_table(("job", "state", "queue", "error", "fault", "inputs", "changed"), attempts, title="Attempts")
-    steps = [(step.at, step.event, step.status, step.queue, step.rule) for step in found.steps]
+    steps = [(step.at, step.event, step.status, step.queue, step.rule) for step in details.steps]
     print_table(("at", "event", "state", "queue", "rule"), steps, title="What happened")
 
 

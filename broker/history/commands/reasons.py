@@ -37,7 +37,7 @@ def reasons(
     show_reasons(answer, rules)
 
 
-def show_reasons(found: Reasons, with_rules: bool = False) -> None:
+def show_reasons(answer: Reasons, with_rules: bool = False) -> None:
     """Print what waits, by reason; ``with_rules`` adds how often each rule rejected queues."""
     columns = (
         Column("brokerage", give_up=2),
@@ -55,18 +55,18 @@ def show_reasons(found: Reasons, with_rules: bool = False) -> None:
             line.chunks,
             _change(line),
             line.tasks,
-            Since(line.oldest_since, found.now),
+            Since(line.oldest_since, answer.now),
             line.such_as,
         )
-        for line in found.lines
+        for line in answer.lines
     ]
-    waiting, considered = sum(found.waiting.values()), sum(found.considered.values())
+    waiting, considered = sum(answer.waiting.values()), sum(answer.considered.values())
     print_table(columns, rows, title=f"{waiting:,} of {considered:,} chunks and tasks wait")
     if with_rules:
-        lines = [(rule.brokerage, rule.code, rule.queues, rule.decides) for rule in found.rules]
+        lines = [(rule.brokerage, rule.code, rule.queues, rule.decides) for rule in answer.rules]
         heads = ("brokerage", "rule's code", "queues rejected", "decides for")
         print_table(heads, lines, title="Queues rejected, over all decisions of 24 h")
-    say(f"now {utc(found.now)}; change against {length((found.now - found.compared_with).total_seconds())} ago")
+    say(f"now {utc(answer.now)}; change against {length((answer.now - answer.compared_with).total_seconds())} ago")
 
 
 def _change(line: ReasonLine) -> str:

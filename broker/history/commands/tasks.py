@@ -70,16 +70,16 @@ def tasks(
     show_task_list(matches)
 
 
-def show_task_list(found: TaskList) -> None:
+def show_task_list(matches: TaskList) -> None:
     """Print the selected tasks."""
-    show_tasks(found, found.tasks, f"Tasks: {found.total}")
+    show_tasks(matches, matches.tasks, f"Tasks: {matches.total}")
 
 
-def show_tasks(found: TaskList, lines: tuple[TaskLine, ...], title: str) -> None:
+def show_tasks(matches: TaskList, lines: tuple[TaskLine, ...], title: str) -> None:
     """Print tasks as a table."""
-    print_table(COLUMNS, [_row(line, found) for line in lines], title=title)
-    if found.total > len(lines):
-        say(f"{found.total - len(lines)} more; --limit shows more of them")
+    print_table(COLUMNS, [_row(line, matches) for line in lines], title=title)
+    if matches.total > len(lines):
+        say(f"{matches.total - len(lines)} more; --limit shows more of them")
 
 
 def why(line: TaskLine) -> str:

@@ -35,23 +35,23 @@ def user(
     show_user(answer)
 
 
-def show_user(found: UserAnswer) -> None:
+def show_user(answer: UserAnswer) -> None:
     """Print a user's tasks, throttles and usage."""
-    waiting = sum(line.chunks_waiting > 0 for line in found.tasks)
-    say(f"{found.user}: {many(len(found.tasks), 'task')}; waiting: {waiting}.")
-    for sentence in throttle_sentences(found):
+    waiting = sum(line.chunks_waiting > 0 for line in answer.tasks)
+    say(f"{answer.user}: {many(len(answer.tasks), 'task')}; waiting: {waiting}.")
+    for sentence in throttle_sentences(answer):
         say(sentence)
     for who, text in ADVICE.items():
-        codes = [code for code, whose in found.advice.items() if whose == who]
+        codes = [code for code, whose in answer.advice.items() if whose == who]
         if codes:
             say(f"{text} {', '.join(codes)}.")
         for code in codes if who == "you" else ():
             say(f"{code}: {cure(code)}")
-    filters = TaskFilters(user=found.user)
+    filters = TaskFilters(user=answer.user)
     show_tasks(
-        TaskList(now=found.now, filters=filters, total=len(found.tasks), tasks=found.tasks), found.tasks, "Tasks"
+        TaskList(now=answer.now, filters=filters, total=len(answer.tasks), tasks=answer.tasks), answer.tasks, "Tasks"
     )
-    _show_use(found)
+    _show_use(answer)
 
 
 def _show_use(answer: UserAnswer) -> None:

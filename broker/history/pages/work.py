@@ -147,15 +147,15 @@ def list_jobs(
 STATES = ("activated", "starting", "running", "holding", "transferring", "finished", "failed", "closed", "cancelled")
 
 
-def state_chips(state: str, kept: Mapping[str, object]) -> list[dict[str, object]]:
+def state_chips(state: str, other_filters: Mapping[str, object]) -> list[dict[str, object]]:
     """Return the choices of a state above the list of jobs; the other filters are kept."""
     return [
         {
             "word": name or "all",
             "count": None,
-            "address": f"/jobs?{urlencode({**kept, 'state': name})}"
+            "address": f"/jobs?{urlencode({**other_filters, 'state': name})}"
             if name
-            else f"/jobs?{urlencode(kept)}".rstrip("?"),
+            else f"/jobs?{urlencode(other_filters)}".rstrip("?"),
             "on": state == name,
         }
         for name in ("", *STATES)
@@ -184,19 +184,19 @@ def one_job(request: Request, api: State, pandaid: Id) -> Response:
     )
 
 
-def job_sentence(found: JobAnswer) -> str:
+def job_sentence(job: JobAnswer) -> str:
     """Describe the state of a job in one sentence. Pure."""
-    where = f" at {found.computingsite}" if found.computingsite else ""
-    if found.failures:
-        error = found.failures[0]
+    where = f" at {job.computingsite}" if job.computingsite else ""
+    if job.failures:
+        error = job.failures[0]
         return f"It failed{where}: {error.meaning.rstrip('.')} ({error.error}); {FAULTS.get(error.fault, error.fault)}."
-    if found.ended_at is not None:
-        return f"It is {found.jobstatus}{where}."
-    if found.started_at is not None:
-        return f"It is {found.jobstatus}{where}, started {found.started_at:%Y-%m-%d %H:%M} UTC."
-    if found.jobstatus == "assigned":
+    if job.ended_at is not None:
+        return f"It is {job.jobstatus}{where}."
+    if job.started_at is not None:
+        return f"It is {job.jobstatus}{where}, started {job.started_at:%Y-%m-%d %H:%M} UTC."
+    if job.jobstatus == "assigned":
         where = where.replace(" at ", " to ", 1)
-    return f"It is {found.jobstatus}{where}, and has not started."
+    return f"It is {job.jobstatus}{where}, and has not started."
 
 
 FAULTS = {
@@ -244,20 +244,20 @@ def one_run(request: Request, api: State, run: Id) -> Response:
 @allow(TRY)
 def replay(request: Request, api: State, who: Who, fields: Form) -> Response:
     """Decide again what was decided on one snapshot, and compare it to the byte."""
-    asked = long_runs.Replay.model_validate({"snapshot": fields.get("snapshot", "")[:200]})
-    return begin_run(api, "replay", asked, editor(who))
+    parameters = long_runs.Replay.model_validate({"snapshot": fields.get("snapshot", "")[:200]})
+    return begin_run(api, "replay", parameters, editor(who))
 
 
-def begin_run(api: ApiState, kind: str, asked: BaseModel, subject: str) -> Response:
+def begin_run(api: ApiState, kind: str, parameters: BaseModel, subject: str) -> Response:
     """Start a run in the background and show its progress.
 
     Raises:
         Problem: too many runs are already waiting.
     """
-    long_runs.check(asked, api.database.names.vo, api.folder)
+    long_runs.check(parameters, api.database.names.vo, api.folder)
     with api.database.begin() as connection:
         if runs.waiting(connection) >= api.configuration.runs.waiting:
             raise Problem(503, "too_many_runs", "too many runs wait already", headers={"Retry-After": "60"})
-        number = runs.add(connection, kind, asked.model_dump(mode="json"), subject)
+        number = runs.add(connection, kind, parameters.model_dump(mode="json"), subject)
     queue_of(api).wake()
     return back_to(f"/runs/{number}")

@@ -31,7 +31,7 @@ _READ_LAST_SEEN = """
     SELECT decision, seen_again, last_seen_at FROM broker.chunk_states WHERE jeditaskid = %(task)s AND seen_again > 0"""
 
 # without the work, which is the bulk of a row
-_READ_MADE = sa.text(f"""
+_READ_DECISIONS = sa.text(f"""
     SELECT {COLUMNS.replace("work,", "NULL::bytea AS work,")} FROM {TABLE}
     WHERE jeditaskid = ANY(:tasks) AND decided_at > :since AND decided_at <= :until
     ORDER BY decided_at, id""")  # noqa: S608 - constants
@@ -146,7 +146,7 @@ def decisions_between(
 ) -> list[StoredDecision]:
     """Return the decisions about tasks made after ``since`` up to ``until``, oldest first, without their work."""
     parameters: dict[str, Any] = {"tasks": list(tasks), "since": since, "until": until}
-    rows = (dict(row._mapping) for row in connection.execute(_READ_MADE, parameters))
+    rows = (dict(row._mapping) for row in connection.execute(_READ_DECISIONS, parameters))
     return with_live_counts(connection, decisions_of(connection, rows))
 
 

@@ -236,7 +236,7 @@ class JobSelection:
     limit: int = 1000
 
 
-def read_jobs(connection: sa.Connection, catalogue: TableCatalogue, asked: JobSelection) -> list[dict[str, Any]]:
+def read_jobs(connection: sa.Connection, catalogue: TableCatalogue, selection: JobSelection) -> list[dict[str, Any]]:
     """Return the rows of jobs, each with its ``table``, highest number first, with aware times."""
     columns, where = ", ".join(_COLUMNS), _WHERE.replace("ARMS", _ARMS)
     parts = [
@@ -245,10 +245,10 @@ def read_jobs(connection: sa.Connection, catalogue: TableCatalogue, asked: JobSe
         for table in TABLES
     ]
     query = f"SELECT * FROM ({' UNION ALL '.join(parts)}) AS job ORDER BY pandaid DESC LIMIT :limit"  # noqa: S608
-    errors = asked.errors
+    errors = selection.errors
     values = {
-        "jobs": None if asked.jobs is None else list(asked.jobs), "limit": asked.limit,
-        **asked.filters.model_dump(exclude={"error", "limit"}),
+        "jobs": None if selection.jobs is None else list(selection.jobs), "limit": selection.limit,
+        **selection.filters.model_dump(exclude={"error", "limit"}),
         "sources": None if errors is None else [span[0] for span in errors],
         "lows": [span[1] for span in errors or ()], "highs": [span[2] for span in errors or ()],
     }  # fmt: skip

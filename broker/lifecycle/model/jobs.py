@@ -154,14 +154,14 @@ class WaitingJob:
         return self.jobstatus == "starting" or self.starttime not in (None, UNSET_TIME)
 
     @property
-    def made(self) -> tuple[datetime, int]:
+    def age_key(self) -> tuple[datetime, int]:
         """The sort key by age; a job without a creation time is older than all others."""
         return self.creationtime or UNSET_TIME, self.pandaid
 
 
 def youngest_first(jobs: Iterable[WaitingJob]) -> tuple[list[int], list[int]]:
     """The jobs that were never started, and those that were, each the youngest first."""
-    ordered = sorted(jobs, key=lambda job: job.made, reverse=True)
+    ordered = sorted(jobs, key=lambda job: job.age_key, reverse=True)
     return [job.pandaid for job in ordered if not job.was_started], [job.pandaid for job in ordered if job.was_started]
 
 

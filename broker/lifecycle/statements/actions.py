@@ -69,7 +69,7 @@ class JobAction:
         return None if self.action == "failed" else KILLS.get(self.code, Kill(TO_REASSIGN, 100, "ended"))
 
     @property
-    def only_told(self) -> bool:
+    def keeps_row(self) -> bool:
         """Whether the job is told to stop and keeps its row: it is running, and its pilot will report the end."""
         return self.action != "failed" and self.old_status == "running"
 
@@ -208,7 +208,7 @@ def _row(move: JobAction) -> Iterator[object]:
     yield "failed" if kill is None else kill.jobstatus
     yield None if kill is None else kill.substatus
     yield kill is not None
-    yield move.only_told
+    yield move.keeps_row
     yield move.error if kill is None else "taskbuffer"
     yield move.code if kill is None else kill.taskbuffer_code
     yield move.diag[:_DIAG_CHARACTERS]
@@ -249,7 +249,7 @@ def record(connection: sa.Connection, moves: Sequence[JobAction], by: ActionCont
     raw, now = Database.raw(connection), by.now.astimezone(UTC)
     with raw.cursor() as cursor:
         cursor.executemany(_ACTION, [_history_row(move, by) for move in moves])
-    freed = [job for job in moves if not job.only_told and job.queue is not None and job.jeditaskid is not None]
+    freed = [job for job in moves if not job.keeps_row and job.queue is not None and job.jeditaskid is not None]
     query = _REMEMBER.format(
         files=by.catalogue.source("filestable4", ("pandaid", "datasetid", "type")),
         datasets=by.catalogue.source("jedi_datasets", ("jeditaskid", "datasetid", "masterid")),
@@ -265,7 +265,7 @@ def record(connection: sa.Connection, moves: Sequence[JobAction], by: ActionCont
 
 def _history_row(move: JobAction, by: ActionContext) -> tuple[object, ...]:
     detail = {**(move.detail or {}), "through": "panda_api"}
-    new_status = move.old_status if move.only_told else "closed"
+    new_status = move.old_status if move.keeps_row else "closed"
     return (
         by.run_id, by.agent, move.pandaid, move.jeditaskid, move.queue, move.old_status, new_status, move.rule,
         move.action, move.code, move.value_s, move.limit_s, json.dumps(detail), by.now.astimezone(UTC),

@@ -216,7 +216,7 @@ def read_sets(
         least_wait_s: defined and assigned jobs that are not older are skipped.
         activity_s: how far back activity is read.
     """
-    made_before = _before(now, least_wait_s)
+    created_before = _before(now, least_wait_s)
     labels = {"labels": list(ANALYSIS_LABELS)}
     tables = {"jobs": catalogue.source("jobsactive4", _ACTIVITY_COLUMNS), "log": _log(catalogue)}
     rows = connection.execute(sa.text(_READ_ACTIVE_JOBSETS.format(**tables)), labels)
@@ -224,10 +224,10 @@ def read_sets(
     waiting = {
         (job_set.jeditaskid, job_set.jobdefinitionid)
         for job_set in sets
-        if job_set.waits_since is not None and job_set.waits_since < made_before
+        if job_set.waits_since is not None and job_set.waits_since < created_before
     }
     statement = _READ_DEFINED_JOBS.format(jobs=catalogue.source("jobsdefined4", _ACTIVITY_COLUMNS))
-    rows = connection.execute(sa.text(statement), labels | {"made_before": made_before})
+    rows = connection.execute(sa.text(statement), labels | {"made_before": created_before})
     sets += [JobSet("jobsdefined4", *row) for row in rows if (row[0], row[1]) not in waiting]
     return _with_activity(connection, catalogue, sets, _before(now, activity_s))
 

@@ -12,8 +12,8 @@ from broker.domain.bounded_cache import BoundedCache
 from broker.matching.specs.node import Node
 
 Bits = npt.NDArray[np.uint64]
-KEPT_BYTES = 4 << 20
-"""Size of the cached answers, for each condition and for whole nodes; when it is reached, all are forgotten at once."""
+CACHE_BYTES = 4 << 20
+"""Size of the cache of answers, for each condition and for whole nodes; a full cache is cleared at once."""
 
 
 class Condition:
@@ -23,7 +23,7 @@ class Condition:
         field: field of the spec, with the hyphens of v0.1.
         part: what the condition depends on in a node, rounded to what it can tell apart.
         holds: (S,) whether the condition holds for each spec.
-        asked: whether each spec asks for anything; None: all may.
+        applies: whether each spec asks for anything; None: all may.
         at: whether it holds for the spec at a place, which asks for something; None: the bits of all specs decide.
     """
 
@@ -32,16 +32,16 @@ class Condition:
         field: str,
         part: Callable[[Node], Hashable],
         holds: Callable[[Node], Bools],
-        asked: Sequence[bool] | None = None,
+        applies: Sequence[bool] | None = None,
         at: Callable[[Node, int], bool] | None = None,
     ) -> None:
         self.field, self.part, self._holds = field, part, holds
-        self._asked, self.at = asked, at or self._bit
-        self._kept = BoundedCache[Bits](KEPT_BYTES)
+        self._applies, self.at = applies, at or self._bit
+        self._cache = BoundedCache[Bits](CACHE_BYTES)
 
     def asks(self, place: int) -> bool:
         """Whether the spec at a place asks for anything here."""
-        return self._asked is None or self._asked[place]
+        return self._applies is None or self._applies[place]
 
     def _bit(self, node: Node, place: int) -> bool:
         return bool(int(self.bits(node)[place >> 6]) >> (place & 63) & 1)
@@ -49,10 +49,10 @@ class Condition:
     def bits(self, node: Node) -> Bits:
         """A bit for each spec that the condition lets pass."""
         part = self.part(node)
-        bits = self._kept.get(part)
+        bits = self._cache.get(part)
         if bits is None:
             bits = packed(self._holds(node))
-            self._kept.keep(part, bits, bits.nbytes + 200)
+            self._cache.keep(part, bits, bits.nbytes + 200)
         return bits
 
 

@@ -88,11 +88,11 @@ def profile_of_flags(flags: Collection[str]) -> tuple[int, int] | None:
     return (9, step - _STEPS_OF_V9) if step >= _STEPS_OF_V9 and _SVE2.issubset(flags) else (8, step)
 
 
-def profile_covers(offered: tuple[int, int], asked: tuple[int, int]) -> bool:
+def profile_covers(offered: tuple[int, int], request: tuple[int, int]) -> bool:
     """Whether what is built for one profile runs on another: armv9.x-a has all of armv8.(x+5)-a."""
-    if asked[0] == offered[0]:
-        return offered[1] >= asked[1]
-    return offered[0] > asked[0] and offered[1] + _STEPS_OF_V9 >= asked[1]
+    if request[0] == offered[0]:
+        return offered[1] >= request[1]
+    return offered[0] > request[0] and offered[1] + _STEPS_OF_V9 >= request[1]
 
 
 def capability_of_name(text: str) -> str | None:

@@ -19,7 +19,7 @@ from broker.domain.arrays import Bools, Floats, Ints
 from broker.domain.bounded_cache import BoundedCache
 from broker.matching.architecture import read as read_architecture
 from broker.matching.outcomes import Outcome
-from broker.matching.specs.condition import KEPT_BYTES, Condition, unpacked
+from broker.matching.specs.condition import CACHE_BYTES, Condition, unpacked
 from broker.matching.specs.hardware_names import profile_covers, profile_of_name
 from broker.matching.specs.judge import OPPORTUNISTIC
 from broker.matching.specs.node import Node
@@ -47,12 +47,12 @@ class SpecIndex:
         self._first: Ints = np.cumsum([0, *(len(group.specs) for group in self.groups)], dtype=np.int64)[:-1]
         self._alone = len(self.specs) == len(self.groups)
         self.conditions = tuple(_conditions(self.specs, mentioned_tags(self.groups), profile)) if self.specs else ()
-        self._kept = BoundedCache[Bools](KEPT_BYTES)
-        self._asked: dict[int, _Checks] = {}
+        self._cache = BoundedCache[Bools](CACHE_BYTES)
+        self._checks: dict[int, _Checks] = {}
 
     def suits(self, node: Node, group: int) -> bool:
         """Whether a node meets any spec of one group, without checking the others."""
-        for checks in self._asked.get(group) or self._checks_of(group):
+        for checks in self._checks.get(group) or self._checks_of(group):
             for holds, place in checks:
                 if not holds(node, place):
                     break
@@ -64,7 +64,7 @@ class SpecIndex:
         """The conditions of each spec of a group, tags first: they tell most nodes apart."""
         first = int(self._first[group])
         conditions = sorted(self.conditions, key=lambda condition: condition.field != "tags")
-        checks = self._asked[group] = tuple(
+        checks = self._checks[group] = tuple(
             tuple((condition.at, place) for condition in conditions if condition.asks(place))
             for place in range(first, first + len(self.groups[group].specs))
         )
@@ -77,11 +77,11 @@ class SpecIndex:
     def fits(self, node: Node) -> Bools:
         """(G,) whether a node meets any spec of each group; the array is shared and must not be changed."""
         signature = self.signature(node)
-        fits = self._kept.get(signature)
+        fits = self._cache.get(signature)
         if fits is None:
             fits = self._of_groups(self._all(node, None))
             fits.flags.writeable = False
-            self._kept.keep(signature, fits, len(self.groups) + 1000)
+            self._cache.keep(signature, fits, len(self.groups) + 1000)
         return fits
 
     def missing_one(self, node: Node) -> dict[str, Bools]:
@@ -119,16 +119,16 @@ def _conditions(specs: Sequence[Spec], mentioned: frozenset[str], profile: Profi
             "panda-architecture",
             [one.panda_architecture for one in specs],
             _hardware,
-            lambda node, asked: match_at_node(read_architecture(asked), node) == Outcome.FITS,
+            lambda node, architecture: match_at_node(read_architecture(architecture), node) == Outcome.FITS,
         ),
     ]
 
 
-def _of_tags(asked: Sequence[Tags | None], mentioned: frozenset[str]) -> Condition:
+def _of_tags(expressions: Sequence[Tags | None], mentioned: frozenset[str]) -> Condition:
     """One condition over all distinct expressions; None asks for nothing."""
     number: dict[Tags, int] = {}
     of_spec: Ints = np.array(
-        [0 if tags is None else number.setdefault(tags, len(number) + 1) for tags in asked], dtype=np.int64
+        [0 if tags is None else number.setdefault(tags, len(number) + 1) for tags in expressions], dtype=np.int64
     )
     index = TagIndex(tuple(number))
 
@@ -136,16 +136,16 @@ def _of_tags(asked: Sequence[Tags | None], mentioned: frozenset[str]) -> Conditi
         return np.concatenate(([True], index.holds(node.tags & mentioned)))[of_spec]
 
     def at(node: Node, place: int) -> bool:
-        tags = asked[place]
+        tags = expressions[place]
         return tags is None or tags.holds(node.tags)
 
     part = (lambda node: node.tags & mentioned) if number else _nothing
-    return Condition("tags", part, holds, [tags is not None for tags in asked], at)
+    return Condition("tags", part, holds, [tags is not None for tags in expressions], at)
 
 
 def _of_place(specs: Sequence[Spec]) -> list[Condition]:
     return [
-        _each("site", [one.sites or None for one in specs], lambda node: node.site, lambda site, asked: site in asked),
+        _each("site", [one.sites or None for one in specs], lambda node: node.site, lambda site, sites: site in sites),
         _each(
             "banned-sites",
             [one.banned_sites or None for one in specs],
@@ -179,7 +179,7 @@ def _of_cpu(specs: Sequence[Spec]) -> list[Condition]:
             "cpu.architecture.required-features",
             [one.features or None for one in specs],
             lambda node: node.features or frozenset(),
-            lambda has, asked: has.issuperset(asked),
+            lambda has, features: has.issuperset(features),
         ),
     ]
 
@@ -198,32 +198,32 @@ def _of_gpu(specs: Sequence[Spec], *, skips: bool) -> list[Condition]:
     def beside_at(node: Node, place: int) -> bool:
         return not node.gpus or bool(beside(node)[place])
 
-    def asked(value: Callable[[GpuNeed], Any]) -> list[Any]:
+    def of_needs(value: Callable[[GpuNeed], Any]) -> list[Any]:
         return [None if one is None else value(one) for one in needs]
 
     of_gpus = partial(_with_gpus, count=len(needs))
     return [
         Condition("gpu", lambda node: (bool(node.gpus), OPPORTUNISTIC in node.tags), beside, at=beside_at),
-        _least("gpu.count.min", asked(lambda one: one.count.least or None), lambda node: node.gpus),
-        of_gpus(_least("gpu.ram-mb", asked(lambda one: one.ram_mb), lambda node: node.gpu_ram_mb)),
-        of_gpus(_each("gpu.vendor", asked(lambda one: one.vendor), lambda node: node.gpu_vendor, _same)),
+        _least("gpu.count.min", of_needs(lambda one: one.count.least or None), lambda node: node.gpus),
+        of_gpus(_least("gpu.ram-mb", of_needs(lambda one: one.ram_mb), lambda node: node.gpu_ram_mb)),
+        of_gpus(_each("gpu.vendor", of_needs(lambda one: one.vendor), lambda node: node.gpu_vendor, _same)),
         of_gpus(
             _version_least(
-                "gpu.compute-capability.min", asked(lambda one: one.capability_least), lambda node: node.capability
+                "gpu.compute-capability.min", of_needs(lambda one: one.capability_least), lambda node: node.capability
             )
         ),
         of_gpus(
             _each(
                 "gpu.compute-capability.max",
-                asked(lambda one: one.capability_most),
+                of_needs(lambda one: one.capability_most),
                 lambda node: _key(node.capability),
                 lambda has, most: has is not None and has <= version_key(most),
             )
         ),
-        of_gpus(_version_least("gpu.driver-version", asked(lambda one: one.driver), lambda node: node.driver)),
+        of_gpus(_version_least("gpu.driver-version", of_needs(lambda one: one.driver), lambda node: node.driver)),
         of_gpus(
             _version_least(
-                "gpu.min-runtime-version", asked(lambda one: one.runtime), lambda node: node.runtime, skips=skips
+                "gpu.min-runtime-version", of_needs(lambda one: one.runtime), lambda node: node.runtime, skips=skips
             )
         ),
     ]
@@ -302,11 +302,11 @@ def _of_size(specs: Sequence[Spec], *, skips: bool) -> list[Condition]:
 
 
 def _each(
-    field: str, asked: Sequence[Any], part: Callable[[Node], Any], holds: Callable[[Any, Any], bool]
+    field: str, requests: Sequence[Any], part: Callable[[Node], Any], holds: Callable[[Any, Any], bool]
 ) -> Condition:
     """A condition that is evaluated once for each distinct value; None asks for nothing."""
     number: dict[Any, int] = {None: 0}
-    of_spec: Ints = np.array([number.setdefault(value, len(number)) for value in asked], dtype=np.int64)
+    of_spec: Ints = np.array([number.setdefault(value, len(number)) for value in requests], dtype=np.int64)
     values = list(number)[1:]
 
     def decide(node: Node) -> Bools:
@@ -314,22 +314,22 @@ def _each(
         return np.array([True, *(holds(has, value) for value in values)], dtype=np.bool_)[of_spec]
 
     def at(node: Node, place: int) -> bool:
-        return holds(part(node), asked[place])
+        return holds(part(node), requests[place])
 
-    return Condition(field, part if values else _nothing, decide, [one is not None for one in asked], at)
+    return Condition(field, part if values else _nothing, decide, [one is not None for one in requests], at)
 
 
 def _version_least(
-    field: str, asked: Sequence[str | None], value: Callable[[Node], str | None], *, skips: bool = False
+    field: str, versions: Sequence[str | None], value: Callable[[Node], str | None], *, skips: bool = False
 ) -> Condition:
-    keys = [None if one is None else version_key(one) for one in asked]
+    keys = [None if one is None else version_key(one) for one in versions]
     return _least(field, keys, lambda node: _key(value(node)), skips=skips)
 
 
-def _least(field: str, asked: Sequence[Any], value: Callable[[Node], Any], *, skips: bool = False) -> Condition:
+def _least(field: str, least: Sequence[Any], value: Callable[[Node], Any], *, skips: bool = False) -> Condition:
     """A lower limit: of the sorted limits, those up to the value of the node hold; None asks for nothing."""
-    bounds = sorted({one for one in asked if one is not None})
-    rank: Ints = np.array([0 if one is None else bisect_left(bounds, one) + 1 for one in asked], dtype=np.int64)
+    bounds = sorted({one for one in least if one is not None})
+    rank: Ints = np.array([0 if one is None else bisect_left(bounds, one) + 1 for one in least], dtype=np.int64)
 
     def place(node: Node) -> int:
         has = value(node)
@@ -339,21 +339,21 @@ def _least(field: str, asked: Sequence[Any], value: Callable[[Node], Any], *, sk
 
     def at(node: Node, spec: int) -> bool:
         has = value(node)
-        return skips if has is None else bool(has >= asked[spec])
+        return skips if has is None else bool(has >= least[spec])
 
-    return Condition(field, place, lambda node: np.asarray(rank <= place(node)), [one is not None for one in asked], at)
+    return Condition(field, place, lambda node: np.asarray(rank <= place(node)), [one is not None for one in least], at)
 
 
 def _key(version: str | None) -> Any:
     return None if version is None else version_key(version)
 
 
-def _same(has: Any, asked: Any) -> bool:
-    return bool(has == asked)
+def _same(has: Any, request: Any) -> bool:
+    return bool(has == request)
 
 
-def _covers(has: str | None, asked: str) -> bool:
-    mine, wanted = profile_of_name(has or ""), profile_of_name(asked)
+def _covers(has: str | None, request: str) -> bool:
+    mine, wanted = profile_of_name(has or ""), profile_of_name(request)
     return mine is not None and wanted is not None and profile_covers(mine, wanted)
 
 

@@ -189,9 +189,9 @@ def _system(block: Block) -> tuple[str | None, str | None, bool]:
     system.refuse_unknown("glibc", "system.glibc")
     system.refuse_unknown("user-namespaces", "system.user-namespaces")
     name = system.choice("name", SYSTEMS) or fallback
-    found = name, system.version("glibc"), bool(system.truth("user-namespaces"))
+    result = name, system.version("glibc"), bool(system.truth("user-namespaces"))
     system.finish()
-    return found
+    return result
 
 
 def _cores(cpu: Block) -> _Size:
@@ -231,9 +231,9 @@ def _checked_limit(ram: Block, request: Memory, limit: Memory | None) -> Memory:
         ("overhead", limit.overhead_mb, request.overhead_mb),
         ("per-core", limit.per_core_mb, request.per_core_mb),
     )
-    for name, most, asked in terms:
-        if most < asked:
-            raise SpecRefused(f"{ram.at('limit')}.{name}", Number(str(most), most), f"is below the request, {asked}")
+    for name, most, least in terms:
+        if most < least:
+            raise SpecRefused(f"{ram.at('limit')}.{name}", Number(str(most), most), f"is below the request, {least}")
     return limit
 
 

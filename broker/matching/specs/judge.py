@@ -32,13 +32,13 @@ class Miss:
     Attributes:
         field: field of the job, with the hyphens of v0.1.
         kind: the node has less, more, something else, is banned, does not report it, or the expression is false.
-        asked: what the job asks for.
+        request: what the job asks for.
         offered: what the node has; None: not reported.
     """
 
     field: str
     kind: Kind
-    asked: Any
+    request: Any
     offered: Any
 
 
@@ -215,8 +215,8 @@ def _cpu(spec: Spec, node: Node) -> Iterator[Miss | None]:
 
 
 @lru_cache(maxsize=1024)
-def _covers(offered: str | None, asked: str) -> bool:
-    mine, wanted = profile_of_name(offered or ""), profile_of_name(asked)
+def _covers(offered: str | None, request: str) -> bool:
+    mine, wanted = profile_of_name(offered or ""), profile_of_name(request)
     return mine is not None and wanted is not None and profile_covers(mine, wanted)
 
 
@@ -244,26 +244,26 @@ def _gpu(spec: Spec, node: Node, profile: Profile) -> Iterator[Miss | None]:
         yield _version("gpu.min-runtime-version", need.runtime, node.runtime)
 
 
-def _least(field: str, asked: float | None, offered: float | None) -> Miss | None:
-    if asked is None or (offered is not None and offered >= asked):
+def _least(field: str, request: float | None, offered: float | None) -> Miss | None:
+    if request is None or (offered is not None and offered >= request):
         return None
-    return Miss(field, "unknown" if offered is None else "below", asked, offered)
+    return Miss(field, "unknown" if offered is None else "below", request, offered)
 
 
-def _version(field: str, asked: str | None, offered: str | None) -> Miss | None:
-    return _compared(field, asked, offered, "below", lambda mine, wanted: mine >= wanted)
+def _version(field: str, request: str | None, offered: str | None) -> Miss | None:
+    return _compared(field, request, offered, "below", lambda mine, wanted: mine >= wanted)
 
 
-def _version_most(field: str, asked: str | None, offered: str | None) -> Miss | None:
-    return _compared(field, asked, offered, "above", lambda mine, wanted: mine <= wanted)
+def _version_most(field: str, request: str | None, offered: str | None) -> Miss | None:
+    return _compared(field, request, offered, "above", lambda mine, wanted: mine <= wanted)
 
 
 def _compared(
-    field: str, asked: str | None, offered: str | None, kind: Kind, holds: Callable[[Any, Any], bool]
+    field: str, request: str | None, offered: str | None, kind: Kind, holds: Callable[[Any, Any], bool]
 ) -> Miss | None:
-    if asked is None:
+    if request is None:
         return None
     mine = None if offered is None else version_key(offered)
-    if mine is not None and holds(mine, version_key(asked)):
+    if mine is not None and holds(mine, version_key(request)):
         return None
-    return Miss(field, "unknown" if mine is None else kind, asked, offered)
+    return Miss(field, "unknown" if mine is None else kind, request, offered)

@@ -15,8 +15,8 @@ from broker.matching.specs.node import Node
 from broker.matching.specs.node_reading import read_node
 from broker.matching.specs.problems import SpecRefused
 
-MOST_KEPT = 16_384
-"""Most kinds of machines kept, of some 2 KB each: they differ by their tags too."""
+CACHE_SIZE = 16_384
+"""Most kinds of machines in the cache, of some 2 KB each: they differ by their tags too."""
 _SITE = "-"
 _FORM = 2
 """Version of marshal, several times as fast as JSON: the last in which equal documents are always the same bytes."""
@@ -58,6 +58,6 @@ def _set_aside(
         same[block] = table | dict.fromkeys(numbers, 1)
 
 
-@lru_cache(maxsize=MOST_KEPT)
+@lru_cache(maxsize=CACHE_SIZE)
 def _read(written: bytes) -> Node:
     return read_node(marshal.loads(written))  # noqa: S302 - what was written above

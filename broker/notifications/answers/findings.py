@@ -30,17 +30,17 @@ def notification_findings(database: Database, folder: Path | None, now: datetime
         remedy = "name channels and rules in notifications.yaml, see docs/how-to/get-notified.md"
         return [Finding(TOPIC, "note", "no notification of alarms is sent: there are no channels", remedy)]
     with database.read_snapshot() as connection:
-        standings = outbox_rows.standing(connection, now)
-        streams = stream_rows.standing(connection)
+        channels = outbox_rows.channel_states(connection, now)
+        streams = stream_rows.stream_states(connection)
     findings = unreadable_secrets(settings)
     findings += [
         Finding(TOPIC, "problem",
                 f"messages by {channel.channel} do not get through, {channel.tries} tries: {channel.detail}",
                 f"see broker notify history --channel {channel.channel}; try broker notify test {channel.channel}")
-        for channel in standings if fails(channel)
+        for channel in channels if fails(channel)
     ]  # fmt: skip
     findings += [finding for stream in streams for finding in _of_stream(stream, now)]
-    waiting, delivered = sum(channel.waiting for channel in standings), sum(channel.delivered for channel in standings)
+    waiting, delivered = sum(channel.waiting for channel in channels), sum(channel.delivered for channel in channels)
     summary = f"{len(settings.channels)} channels, {len(settings.rules)} rules: {delivered} messages in a day"
     findings.append(Finding(TOPIC, "ok", f"{summary}, {waiting} wait"))
     return findings

@@ -8,12 +8,12 @@ from typing import Any, Literal
 from pydantic import Field
 
 from broker.notifications.statements import outbox_rows, stream_rows
-from broker.notifications.statements.outbox_rows import ChannelStanding
+from broker.notifications.statements.outbox_rows import ChannelState
 from broker.redaction import HIDDEN
 from broker.store.query_context import Answer, QueryContext
 
 State = Literal["waiting", "delivered", "dropped", "given_up"]
-Standing = ChannelStanding
+ChannelHealth = ChannelState
 """State of a channel."""
 FAILING_FROM = 3
 """Failed attempts from which on a channel counts as failing."""
@@ -98,14 +98,14 @@ def _line(row: dict[str, Any], with_addresses: bool) -> MessageLine:
     return MessageLine(**row | {"address": row["address"] or None})
 
 
-def standings(query: QueryContext) -> list[ChannelStanding]:
+def channel_states(query: QueryContext) -> list[ChannelState]:
     """Return the state of each channel with messages now or in the last day, or whose decisions do not get through."""
-    channels = outbox_rows.standing(query.connection, query.now)
+    channels = outbox_rows.channel_states(query.connection, query.now)
     ill = {channel.channel for channel in channels if fails(channel)}
     # a channel that delivers neither is one alarm
     return channels + [channel for channel in stream_rows.failing(query.connection) if channel.channel not in ill]
 
 
-def fails(one: ChannelStanding) -> bool:
+def fails(one: ChannelState) -> bool:
     """Return whether a channel's last attempts failed, or messages were given up in the last day. Pure."""
     return one.tries >= FAILING_FROM or one.given_up > 0

@@ -25,7 +25,7 @@ class StreamList(Answer):
 
 def stream_list(query: QueryContext) -> StreamList:
     """Return the state of each channel's decision stream."""
-    return StreamList(now=query.now, streams=tuple(stream_rows.standing(query.connection)))
+    return StreamList(now=query.now, streams=tuple(stream_rows.stream_states(query.connection)))
 
 
 def lost_lately(one: StreamLine, now: datetime) -> bool:

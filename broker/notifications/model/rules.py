@@ -133,9 +133,9 @@ class NotificationRule(Terms):
             raise ValueError("neither alarms nor reasons are named, so it would never send anything")
         return self
 
-    def asks_for(self, found: Iterable[Incident]) -> Iterator[Incident]:
-        """Yield the incidents in ``found`` that match the rule, whatever their duration; a reason is about the rule."""
-        for incident in found:
+    def asks_for(self, incidents: Iterable[Incident]) -> Iterator[Incident]:
+        """Yield the ``incidents`` that match the rule, whatever their duration; a reason is about the rule."""
+        for incident in incidents:
             if incident.kind == "alarm":
                 grave = GRAVITY[incident.severity] <= GRAVITY[self.severity]
                 if grave and fits(incident.code, self.alarms) and fits(incident.about, self.about):

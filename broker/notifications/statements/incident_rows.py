@@ -34,7 +34,7 @@ _PLAN = sa.text("""
 _DROP_UNTOLD = sa.text("""
     UPDATE broker.notifications SET state = 'dropped', ended_at = :now, detail = 'it was over before it was sent'
     WHERE incident = :incident AND event = 'opened' AND state = 'waiting' AND tries = 0""")
-_TOLD = sa.text("""
+_RECIPIENTS = sa.text("""
     SELECT channel, address, rule FROM broker.notifications
     WHERE incident = :incident AND event = 'opened' AND state <> 'dropped' ORDER BY id""")
 
@@ -66,14 +66,14 @@ class Over:
 
     incident: UUID
     severity: Severity
-    told: tuple[tuple[str, str, str], ...]
+    recipients: tuple[tuple[str, str, str], ...]
 
 
-def see(connection: sa.Connection, found: Incident, now: datetime) -> tuple[UUID, datetime]:
+def see(connection: sa.Connection, incident: Incident, now: datetime) -> tuple[UUID, datetime]:
     """Open an incident or keep it open; return its number and when it began."""
     values = {
-        "kind": found.kind, "code": found.code, "about": found.about, "severity": found.severity, "now": now,
-        "sentence": found.sentence, "page": found.page, "began_at": min(found.since or now, now),
+        "kind": incident.kind, "code": incident.code, "about": incident.about, "severity": incident.severity,
+        "now": now, "sentence": incident.sentence, "page": incident.page, "began_at": min(incident.since or now, now),
     }  # fmt: skip
     row = connection.execute(_SEEN, values).one()
     return row.id, row.began_at
@@ -84,7 +84,7 @@ def resolve(connection: sa.Connection, now: datetime, settle: timedelta) -> list
     closed = []
     for row in connection.execute(_OVER, {"now": now, "settled": now - settle}).all():
         connection.execute(_DROP_UNTOLD, {"incident": row.id, "now": now})
-        recipients = connection.execute(_TOLD, {"incident": row.id}).all()
+        recipients = connection.execute(_RECIPIENTS, {"incident": row.id}).all()
         closed.append(
             Over(
                 row.id,
@@ -125,7 +125,7 @@ _OPEN_TASKS = """
           AND chunk.waiting_since IS NOT NULL AND chunk.last_seen_at >= :still
     ) AS waits ON true
     WHERE subscription.ended_at IS NULL ORDER BY subscription.jeditaskid, subscription.id LIMIT :most"""
-_TOLD_WAITS = sa.text("UPDATE broker.task_subscriptions SET told_waits_at = :now WHERE id = ANY(:ids)")
+_NOTE_WAITS = sa.text("UPDATE broker.task_subscriptions SET told_waits_at = :now WHERE id = ANY(:ids)")
 _END = sa.text("UPDATE broker.task_subscriptions SET ended_at = :now, ended_because = :why WHERE id = ANY(:ids)")
 STILL_WAITS = timedelta(hours=1)
 """Work that no cycle has considered for this long no longer waits."""
@@ -158,9 +158,9 @@ def read_subscribed(connection: sa.Connection, names: Names, now: datetime, most
     return [SubscribedTask(*row) for row in rows]
 
 
-def note_told_waits(connection: sa.Connection, ids: Sequence[int], now: datetime) -> None:
+def note_wait_message(connection: sa.Connection, ids: Sequence[int], now: datetime) -> None:
     """Record that subscribers were notified that their task waits."""
-    connection.execute(_TOLD_WAITS, {"ids": list(ids), "now": now})
+    connection.execute(_NOTE_WAITS, {"ids": list(ids), "now": now})
 
 
 def end_subscriptions(connection: sa.Connection, ids: Sequence[int], why: str, now: datetime) -> None:

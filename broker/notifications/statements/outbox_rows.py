@@ -41,7 +41,7 @@ _HISTORY = sa.text("""
       AND (CAST(:channel AS text) IS NULL OR n.channel = :channel)
       AND n.planned_at >= :since AND (CAST(:before AS bigint) IS NULL OR n.id < :before)
     ORDER BY n.id DESC LIMIT :most""")
-_STANDING = sa.text("""
+_CHANNEL_STATES = sa.text("""
     SELECT channel, count(*) FILTER (WHERE state = 'waiting') AS waiting,
         count(*) FILTER (WHERE state = 'waiting' AND tries > 0) AS failing,
         coalesce(max(tries) FILTER (WHERE state = 'waiting'), 0) AS tries,
@@ -88,7 +88,7 @@ class OutboxRow:
 
 
 @dataclass(frozen=True)
-class ChannelStanding:
+class ChannelState:
     """The state of a channel, now and over the last day.
 
     Attributes:
@@ -135,17 +135,17 @@ def note(connection: sa.Connection, number: int, state: str, now: datetime, deta
     connection.execute(_NOTE, {"id": number, "state": state, "now": now, "detail": short})
 
 
-def history(connection: sa.Connection, asked: Mapping[str, Any]) -> list[dict[str, Any]]:
+def history(connection: sa.Connection, filters: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return messages by column, newest first.
 
     Args:
         connection: connection to the database.
-        asked: ``since``, the earliest planning time (aware); ``state`` and ``channel``, None for any; ``before``, an
+        filters: ``since``, the earliest planning time (aware); ``state`` and ``channel``, None for any; ``before``, an
             exclusive upper number or None; ``most``, the maximum number of messages.
     """
-    return [dict(row) for row in connection.execute(_HISTORY, asked).mappings()]
+    return [dict(row) for row in connection.execute(_HISTORY, filters).mappings()]
 
 
-def standing(connection: sa.Connection, now: datetime) -> list[ChannelStanding]:
+def channel_states(connection: sa.Connection, now: datetime) -> list[ChannelState]:
     """Return the state of each channel that has a message, or had one in the last day."""
-    return [ChannelStanding(*row) for row in tuples(connection, _STANDING, {"since": now - _DAY})]
+    return [ChannelState(*row) for row in tuples(connection, _CHANNEL_STATES, {"since": now - _DAY})]

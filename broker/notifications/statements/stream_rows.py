@@ -15,7 +15,7 @@ from typing import Literal
 import sqlalchemy as sa
 
 from broker.domain.decisions import StoredDecision
-from broker.notifications.statements.outbox_rows import LONGEST_DETAIL, ChannelStanding
+from broker.notifications.statements.outbox_rows import LONGEST_DETAIL, ChannelState
 from broker.store.connection.plain_rows import mappings
 from broker.store.decisions.decision_rows import COLUMNS, TABLE, decisions_of
 from broker.store.query_context import Answer
@@ -54,7 +54,7 @@ _FAILED = sa.text("""
     WHERE channel = :channel""")
 MOST_COUNTED = 100_000
 """Maximum count of waiting decisions."""
-_STANDING = sa.text(f"""
+_STREAM_STATES = sa.text(f"""
     SELECT channel, CASE WHEN tries > 0 THEN 'failing' WHEN backlog > 0 THEN 'behind' ELSE 'sent' END AS state,
         position, started_at, read_at, sent, sent_at, backlog, tries, not_before, failing_since, detail, unknown,
         lost, lost_at
@@ -160,9 +160,9 @@ def start(connection: sa.Connection, channel: str, position: int, now: datetime)
     connection.execute(_START, {"channel": channel, "position": position, "now": now})
 
 
-def forget(connection: sa.Connection, kept: Collection[str]) -> list[str]:
+def forget(connection: sa.Connection, channels: Collection[str]) -> list[str]:
     """Delete the channels that are not among these and return their names."""
-    return list(connection.execute(_FORGET, {"kept": list(kept)}).scalars())
+    return list(connection.execute(_FORGET, {"kept": list(channels)}).scalars())
 
 
 def lose(connection: sa.Connection, channel: str, position: int, lost: int, now: datetime) -> None:
@@ -190,15 +190,15 @@ def failed(connection: sa.Connection, channel: str, position: int, now: datetime
     connection.execute(_FAILED, values)
 
 
-def standing(connection: sa.Connection) -> list[StreamLine]:
+def stream_states(connection: sa.Connection) -> list[StreamLine]:
     """Return the state of each channel's decision stream."""
-    return [StreamLine(**row) for row in mappings(connection, _STANDING)]
+    return [StreamLine(**row) for row in mappings(connection, _STREAM_STATES)]
 
 
-def failing(connection: sa.Connection) -> list[ChannelStanding]:
+def failing(connection: sa.Connection) -> list[ChannelState]:
     """Return the channels whose last attempt failed, with their waiting decisions, counted up to a limit."""
     return [
-        ChannelStanding(
+        ChannelState(
             channel=row.channel, waiting=row.waiting, failing=row.waiting, tries=row.tries, given_up=0,
             delivered=row.sent, delivered_at=row.sent_at, failing_since=row.failing_since, detail=row.detail,
         )

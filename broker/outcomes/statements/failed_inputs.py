@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import sqlalchemy as sa
 
-from broker.domain.failed_inputs import KEPT_H
+from broker.domain.failed_inputs import RETENTION_H
 from broker.outcomes.model.record import ArchivedJob, judged
 from broker.store.connection.tables import TableCatalogue
 
@@ -47,4 +47,4 @@ def note_failed(connection: sa.Connection, catalogue: TableCatalogue, jobs: Iter
 
 def forget_failed(connection: sa.Connection, now: datetime) -> None:
     """Remove failures that are too old at ``now`` (aware) to be used."""
-    connection.execute(_FORGET, {"before": now - timedelta(hours=KEPT_H)})
+    connection.execute(_FORGET, {"before": now - timedelta(hours=RETENTION_H)})

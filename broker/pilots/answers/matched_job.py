@@ -46,15 +46,15 @@ class MatchedJob(BaseModel):
     allotted: Allotment | None = None
 
 
-def matched_job(found: Match | NoMatch, repeated: bool = False, node: Node | None = None) -> MatchedJob:
+def matched_job(outcome: Match | NoMatch, repeated: bool = False, node: Node | None = None) -> MatchedJob:
     """The outcome of the matcher for a pilot at this node, as every interface returns it."""
-    if isinstance(found, Match):
-        job: dict[str, Any] = {name: getattr(found, name) for name in ("pandaid", "jeditaskid", "task_queue", "pool")}
-        if found.specs is not None and node is not None:
-            spec, allotted = _gets(specs_of(found.specs), node, found.place_tags, repeated=repeated)
+    if isinstance(outcome, Match):
+        job: dict[str, Any] = {name: getattr(outcome, name) for name in ("pandaid", "jeditaskid", "task_queue", "pool")}
+        if outcome.specs is not None and node is not None:
+            spec, allotted = _gets(specs_of(outcome.specs), node, outcome.place_tags, repeated=repeated)
             job |= {"spec": spec, "allotted": allotted}
-        return MatchedJob(**job, panda_queue=found.panda_queue, reason=None, rejected={}, repeated=repeated)
-    return MatchedJob(pandaid=None, jeditaskid=None, task_queue=None, pool=None, **vars(found))
+        return MatchedJob(**job, panda_queue=outcome.panda_queue, reason=None, rejected={}, repeated=repeated)
+    return MatchedJob(pandaid=None, jeditaskid=None, task_queue=None, pool=None, **vars(outcome))
 
 
 def _gets(job: JobSpecs, node: Node, tags: frozenset[str], *, repeated: bool) -> tuple[int | None, Allotment | None]:

@@ -123,15 +123,15 @@ def _near(view: View, pilot: Pilot, holds: dict[str, Bools], jobs: Ints) -> list
 
 def _parts_of_node(view: View, pilot: Pilot, near: Bools) -> dict[str, Bools]:
     """The task queues that miss by their specs alone, by the one condition of a spec, or by several."""
-    asked = view.queues.specs.tolist()
-    texts = tuple(dict.fromkeys(text for text, is_near in zip(asked, near.tolist(), strict=True) if is_near))
+    queue_specs = view.queues.specs.tolist()
+    texts = tuple(dict.fromkeys(text for text, is_near in zip(queue_specs, near.tolist(), strict=True) if is_near))
     if not texts or pilot.node is None:
         return {"node is not told": near}
     index, known = index_of(texts)
     by_part, left = {}, near.copy()
     for name, groups in index.missing_one(pilot.node).items():
         by_text = dict(zip(known, groups.tolist(), strict=True))
-        chosen = near & np.array([by_text.get(text, False) for text in asked], dtype=np.bool_)
+        chosen = near & np.array([by_text.get(text, False) for text in queue_specs], dtype=np.bool_)
         by_part[f"node {name}"] = chosen
         left &= ~chosen
     return by_part | {"node in several parts": left}

@@ -68,9 +68,9 @@ def match_job(
         with database.autocommit() as connection:
             note_pilot(Database.raw(connection), pilot, moment)
             matcher = Matcher(Database.raw(connection), database.names, generator)
-            answer = matched_job(found := matcher.match(pilot, moment), node=pilot.node)
+            answer = matched_job(outcome := matcher.match(pilot, moment), node=pilot.node)
             pools = sorted(matcher.pools_of(pilot, moment))
-            if not isinstance(found, Match):
+            if not isinstance(outcome, Match):
                 answer = answer.model_copy(update={"rejected": matcher.explain(pilot, moment).rejected})
     _show(answer, {**dict(answer), "pools": pools} if as_json else None)
 

@@ -19,7 +19,7 @@ from broker.matching.specs.condition import Bits, packed
 from broker.matching.specs.node import Node
 from broker.pilots.model.matcher import Pilot, TaskQueueTable, index_of, least_of_class
 
-KEPT_BYTES = 8 << 20
+CACHE_BYTES = 8 << 20
 """Size of the answers that a field caches; when it is reached, all are forgotten at once."""
 
 
@@ -57,14 +57,14 @@ class Field:
     ) -> None:
         self.part, self._holds = part, holds
         self.presented, self.fits, self.values, self.none_fits = presented, fits, values, none_fits
-        self._kept = BoundedCache[Bits](KEPT_BYTES)
+        self._cache = BoundedCache[Bits](CACHE_BYTES)
 
     def bits(self, request: PilotRequest, part: Hashable) -> Bits:
         """A bit for each task queue that fits; ``part``: of the pilot, for this field."""
-        bits = self._kept.get(part)
+        bits = self._cache.get(part)
         if bits is None:
             bits = packed(self._holds(request))
-            self._kept.keep(part, bits, bits.nbytes + 200)
+            self._cache.keep(part, bits, bits.nbytes + 200)
         return bits
 
 

@@ -55,15 +55,15 @@ class NodesThatMiss(BaseModel):
 
 def _sentence(miss: Miss, site: str, seen: int) -> str:
     """The condition that is not met, and how near the nodes come to it."""
-    asked, of = f"{miss.field}: {_shown(miss.asked)} asked", f"of {seen:,} sightings, at {site}"
+    request, of = f"{miss.field}: {_shown(miss.request)} asked", f"of {seen:,} sightings, at {site}"
     if miss.kind == "unknown":
-        return f"{asked}, which nodes do not tell ({seen:,} sightings)"
+        return f"{request}, which nodes do not tell ({seen:,} sightings)"
     if miss.kind in _END:
-        return f"{asked}, {_shown(miss.offered)} the {_END[miss.kind]} {of}"
+        return f"{request}, {_shown(miss.offered)} the {_END[miss.kind]} {of}"
     if miss.kind == "false":
         has = f"such as one with {_shown(miss.offered)}" if miss.offered else "which have none of its tags"
-        return f"{miss.field}: '{miss.asked}' is false for nodes {has} ({seen:,} sightings)"
-    return f"{asked}, {_shown(miss.offered)} is what most have {of}"
+        return f"{miss.field}: '{miss.request}' is false for nodes {has} ({seen:,} sightings)"
+    return f"{request}, {_shown(miss.offered)} is what most have {of}"
 
 
 _END = {"below": "most", "above": "least"}
@@ -85,19 +85,19 @@ class Compared(Generic[PlaceT]):
 
 
 def compare(
-    asked: JobSpecs | None, seen: Iterable[Seen[PlaceT]], of_place: Callable[[Seen[PlaceT]], Sequence[Miss]]
+    job: JobSpecs | None, seen: Iterable[Seen[PlaceT]], of_place: Callable[[Seen[PlaceT]], Sequence[Miss]]
 ) -> Compared[PlaceT]:
     """Compare each kind of nodes; of several specs the one to which a node is nearest counts.
 
     Args:
-        asked: what the job asks of a node; None: nothing.
+        job: what the job asks of a node; None: nothing.
         seen: the nodes.
         of_place: returns what the place of a node misses.
     """
     fits, far = [], 0
     near: dict[tuple[str, Kind], list[tuple[Miss, Seen[PlaceT]]]] = {}
     for one in seen:
-        specs = () if asked is None else asked.specs
+        specs = () if job is None else job.specs
         missed = [*of_place(one), *min((misses(spec, one.node) for spec in specs), key=len, default=())]
         if not missed:
             fits.append(one)
@@ -121,7 +121,7 @@ def _summed(pairs: Sequence[tuple[Miss, Seen[PlaceT]]]) -> NodesThatMiss:
         miss, best = next(pair for pair in pairs if repr(pair[0].offered) == most)
     seen = sum(node.count for _, node in pairs)
     return NodesThatMiss(
-        field=miss.field, kind=kind, asked=miss.asked, best=miss.offered, site=best.site, kinds_of_nodes=len(pairs),
+        field=miss.field, kind=kind, asked=miss.request, best=miss.offered, site=best.site, kinds_of_nodes=len(pairs),
         seen=seen, sentence=_sentence(miss, best.site, seen),
     )  # fmt: skip
 
@@ -145,10 +145,10 @@ def _shown(value: Any) -> str:
     return str(value)
 
 
-def wanted_tags(asked: JobSpecs | None) -> list[str]:
+def wanted_tags(job: JobSpecs | None) -> list[str]:
     """The tags whose presence any spec wants, sorted: those under an even number of ``~``."""
     tags: set[str] = set()
-    for spec in () if asked is None else asked.specs:
+    for spec in () if job is None else job.specs:
         if spec.tags is not None:
             tags |= _wanted(spec.tags, is_denied=False)
     return sorted(tags)

@@ -89,11 +89,11 @@ def job_end(report: FinalReport, files: Sequence[OutputFile]) -> JobEnd:
 def _ends(files: Sequence[OutputFile], written: Mapping[str, WrittenFile], *, is_failed: bool) -> Iterator[FileEnd]:
     """Of a failed job only the log is kept."""
     for one in files:
-        found = written.get(one.lfn)
-        if is_failed and (one.type != "log" or found is None):
-            yield FileEnd(one.lfn, "failed", found)
+        written_file = written.get(one.lfn)
+        if is_failed and (one.type != "log" or written_file is None):
+            yield FileEnd(one.lfn, "failed", written_file)
         else:
-            yield FileEnd(one.lfn, "nooutput" if found is None else "finished", found)
+            yield FileEnd(one.lfn, "nooutput" if written_file is None else "finished", written_file)
 
 
 def _code(report: FinalReport) -> int:

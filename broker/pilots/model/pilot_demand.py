@@ -340,5 +340,5 @@ def _awake(queue: QueueNow, demands: tuple[Demand, ...]) -> tuple[Demand, ...]:
         return demands
     before = next((one for one in demands if one.resource_type == names[0]), None)
     jobs, misfits = (0, {}) if before is None else (before.jobs, dict(before.misfits))
-    kept = Demand(names[0], jobs, 0, misfits, 0, 0, number, 0, "kept_idle")
-    return (kept, *(one for one in demands if one.resource_type != names[0]))
+    idle = Demand(names[0], jobs, 0, misfits, 0, 0, number, 0, "kept_idle")
+    return (idle, *(one for one in demands if one.resource_type != names[0]))

@@ -115,7 +115,7 @@ def to_end(
     return endings
 
 
-def outcome_of(native: str, said: str | None) -> str:
+def outcome_of(native: str, status: str | None) -> str:
     """What became of a pilot whose batch job is gone.
 
     The batch system's state proves no success: a job that it no longer knows counts as completed there. Only the
@@ -123,9 +123,9 @@ def outcome_of(native: str, said: str | None) -> str:
 
     Args:
         native: last state that the batch system names.
-        said: status that the pilot reported; None: nothing.
+        status: status that the pilot reported; None: none.
     """
-    if said == "finished":
+    if status == "finished":
         return "finished"
     return {"FAILED": "failed", "CANCELED": "cancelled"}.get(native, "ended")
 

@@ -24,7 +24,7 @@ from broker.pilots.model.match_order import LAST_TIER, draw
 from broker.pilots.model.matcher import FIELDS, MATCHES, TaskQueueTable
 from broker.pilots.model.task_queue_shares import real_priorities
 
-KEPT_BYTES = 256 << 20
+CACHE_BYTES = 256 << 20
 """Size of the cached answers for pilots; when it is reached, all are forgotten at once."""
 MOST_DRAWS = 64
 """Draws among all of a type, before those that fit are put in order."""
@@ -119,7 +119,7 @@ class GroupIndex:
         numbers = range(len(self.runs))
         self.tiers = tuple(tuple(of_tier) for _, of_tier in groupby(numbers, lambda number: self.runs[number].tier))
         self._starts: Ints = np.array([run.start for run in self.runs], dtype=np.int64)
-        self._kept = BoundedCache[Whole](KEPT_BYTES)
+        self._cache = BoundedCache[Whole](CACHE_BYTES)
 
     @cached_property
     def fields(self) -> tuple[Field, ...]:
@@ -139,9 +139,9 @@ class GroupIndex:
     def whole(self, request: PilotRequest) -> Whole:
         """All task queues that a pilot may take from; shared by pilots that no condition tells apart."""
         parts = tuple(one.part(request) for one in self.fields)
-        whole = self._kept.get(parts)
+        whole = self._cache.get(parts)
         if whole is None:
-            whole = self._kept.keep(parts, self._look(request, parts), len(self.queues) // 8 + 1500)
+            whole = self._cache.keep(parts, self._look(request, parts), len(self.queues) // 8 + 1500)
         return whole
 
     def holds(self, name: str, request: PilotRequest) -> Bools:
@@ -256,7 +256,7 @@ class WaitingGroups:
 
     def changed(
         self,
-        found: Mapping[int, tuple[float, float, dict[int, int]]],
+        updates: Mapping[int, tuple[float, float, dict[int, int]]],
         emptied: Collection[int] = (),
         *,
         jobs_came: bool,
@@ -264,16 +264,16 @@ class WaitingGroups:
         """The same task queues, updated with the weight, type weight and levels of some.
 
         Args:
-            found: weight, type weight and levels by number.
+            updates: weight, type weight and levels by number.
             emptied: numbers of those that hold no job.
-            jobs_came: whether jobs came to those that were found, so that some may need less CPU time than those that
+            jobs_came: whether jobs came to those in ``updates``, so that some may need less CPU time than those that
                 were tried.
         """
         weight, type_weight = self.weight.copy(), self.type_weight.copy()
         too_short, levels = dict(self._too_short), list(self.levels)
         for number in emptied:
             levels[self.index.position[number]] = {}
-        for number, (weighs, of_type, has) in found.items():
+        for number, (weighs, of_type, has) in updates.items():
             place = self.index.position[number]
             weight[place], type_weight[place], levels[place] = weighs, of_type, has
             for priority in has if jobs_came else ():

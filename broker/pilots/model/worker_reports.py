@@ -144,8 +144,8 @@ def read_gpus(values: Mapping[str, Any]) -> NodeReport:
 def normalized_cpu_model(model: str) -> str:
     """A CPU model without marks, clock speed and size of the cache, so that the same models are equal."""
     words = model.replace("(R)", " ").replace("(TM)", " ").replace("@", " ").split()
-    kept = [word for word in words if not word.upper().endswith(("GHZ", "KB", "MHZ")) and word.upper() != "CPU"]
-    return " ".join(kept)[:128]
+    model_words = [word for word in words if not word.upper().endswith(("GHZ", "KB", "MHZ")) and word.upper() != "CPU"]
+    return " ".join(model_words)[:128]
 
 
 def _host(values: Mapping[str, Any]) -> dict[str, str]:

@@ -58,26 +58,26 @@ def match_page(
     """Which nodes fit a job by its number or its specs, or which jobs fit a node at a queue; what misses, and why."""
     with query_context(api) as query:
         if pandaid:
-            found = Matched(job=why_job(query, min(int(pandaid), LARGEST_ID)))
+            answer = Matched(job=why_job(query, min(int(pandaid), LARGEST_ID)))
         elif specs.strip():
-            found = Matched(job=_of_specs(query, specs, queue or None))
+            answer = Matched(job=_of_specs(query, specs, queue or None))
         elif queue:
-            found = Matched(node=_of_node(query, node, Pilot(site, ce, queue, vo or None)))
+            answer = Matched(node=_of_node(query, node, Pilot(site, ce, queue, vo or None)))
         else:
-            found = Matched()
+            answer = Matched()
     given = {"pandaid": pandaid, "specs": specs or SPECS, "node": node or NODE, "site": site, "ce": ce, "vo": vo}
-    return show(request, "match", found, title="Jobs and nodes", given={**given, "queue": queue})
+    return show(request, "match", answer, title="Jobs and nodes", given={**given, "queue": queue})
 
 
-def _of_specs(asked: QueryContext, text: str, queue: str | None) -> WhyJob:
+def _of_specs(query: QueryContext, text: str, queue: str | None) -> WhyJob:
     try:
         specs = read_job(read_yaml(text))
     except (DocumentUnreadable, SpecRefused) as refused:
         raise Problem(422, "invalid_request", f"specs: {refused}") from refused
-    return why_specs(asked, specs, queue)
+    return why_specs(query, specs, queue)
 
 
-def _of_node(asked: QueryContext, text: str, pilot: Pilot) -> WhyNode:
+def _of_node(query: QueryContext, text: str, pilot: Pilot) -> WhyNode:
     """The jobs for a pilot; without a text it reports no node."""
     node = None
     if text.strip():
@@ -87,4 +87,4 @@ def _of_node(asked: QueryContext, text: str, pilot: Pilot) -> WhyNode:
         except (DocumentUnreadable, SpecRefused) as refused:
             raise Problem(422, "invalid_request", f"node: {refused}") from refused
     at_node = Pilot(pilot.site, pilot.ce, pilot.queue, pilot.vo, node=node)
-    return why_node(Database.raw(asked.connection), asked.names, at_node, asked.now)
+    return why_node(Database.raw(query.connection), query.names, at_node, query.now)

@@ -71,8 +71,8 @@ def get_demand(
         began = demand.last_cycle(connection, list(registry.BROKERAGES))
         lines = demand.demand_of(connection, api.database.names, queue, began)
         pilots = pilot_demand(connection, api.database.names, queue)
-    found = Demand(queue=queue, now=api.now(), last_cycle_at=began, lines=lines, pilots=pilots)
-    return answer(request, found, items="lines")
+    queue_demand = Demand(queue=queue, now=api.now(), last_cycle_at=began, lines=lines, pilots=pilots)
+    return answer(request, queue_demand, items="lines")
 
 
 @router.get("/pilot-demand", response_model=Page[QueueDemand])
@@ -80,8 +80,8 @@ def get_demand(
 def list_pilot_demand(request: Request, api: State, after: After = None, limit: Limit = 100) -> Response:
     """List how many new pilots each queue could use, by kind, as last counted by the agent pilot_demand, and why."""
     with api.database.begin() as connection:
-        found = pilot_demand(connection, api.database.names)
-    return answer(request, slice_of(found, after, limit))
+        demands = pilot_demand(connection, api.database.names)
+    return answer(request, slice_of(demands, after, limit))
 
 
 @router.get("/pools", response_model=PoolsOfQueue)
@@ -89,8 +89,8 @@ def list_pilot_demand(request: Request, api: State, after: After = None, limit: 
 def pools_of_queue(request: Request, api: State, site: Name, ce: Name, queue: Name, vo: Name | None = None) -> Response:
     """List the SubmitPools that a queue matches now."""
     with api.database.begin() as connection:
-        found = pool_reads.get_submit_pools_for_queue(connection, site, ce, queue, vo)
-    return answer(request, PoolsOfQueue(pools=list(found), for_arguments=list(pool_reads.for_arguments(found))))
+        pools = pool_reads.get_submit_pools_for_queue(connection, site, ce, queue, vo)
+    return answer(request, PoolsOfQueue(pools=list(pools), for_arguments=list(pool_reads.for_arguments(pools))))
 
 
 @router.get("/submit-pools", response_model=Page[PoolLine])
@@ -98,5 +98,5 @@ def pools_of_queue(request: Request, api: State, site: Name, ce: Name, queue: Na
 def list_pools(request: Request, api: State, after: After = None, limit: Limit = 100) -> Response:
     """List all SubmitPools."""
     with api.database.begin() as connection:
-        found = pool_reads.all_pools(connection)
-    return answer(request, slice_of(found, after, limit))
+        pools = pool_reads.all_pools(connection)
+    return answer(request, slice_of(pools, after, limit))

@@ -104,7 +104,7 @@ class News:
         groups, queues = self._views.groups, self._to_read
         if queues is None and groups.current is None:
             self._to_read = set()  # the first pilot reads all
-        if (not queues and queues is not None) or not groups.asked:
+        if (not queues and queues is not None) or not groups.has_requests:
             return False
         if queues is None:
             self._to_read = set()

@@ -28,7 +28,7 @@ from broker.garbage_collection import keep_what_is_there
 from broker.pilots.model.matcher import Pilot
 from broker.pilots.routes.matcher_fast_path import Lane
 from broker.pilots.routes.matcher_news import News
-from broker.pilots.statements.matches import Asked, MatchFound, NumberedRequest
+from broker.pilots.statements.matches import MatchOutcome, MatchRequest, NumberedRequest
 from broker.pilots.statements.presented_nodes import NodeNotes
 from broker.pilots.statements.task_queue_views import Views
 from broker.store.connection.database import Database
@@ -51,13 +51,13 @@ _OF_ALL: tuple[type[Exception], ...] = (BrokerError, Problem, *TRANSIENT_ERRORS)
 _IN_THE_WAY: tuple[type[Exception], ...] = (psycopg.errors.UniqueViolation, psycopg.errors.TransactionRollback)
 """Nothing was kept: the same request came twice, or another transaction was in the way."""
 
-Answered = tuple[MatchFound, bool]
+Answered = tuple[MatchOutcome, bool]
 """The outcome, and whether an earlier request of this number got it."""
 
 
 @dataclass(frozen=True)
 class _Waiting:
-    asked: Asked
+    match_request: MatchRequest
     answer: asyncio.Future[Answered]
 
 
@@ -161,16 +161,16 @@ class Matchers:
         self._call()
 
     async def _answer(self, lane: Lane, together: list[_Waiting]) -> None:
-        now, asked = self._now(), [request.asked for request in together]
+        now, requests = self._now(), [request.match_request for request in together]
         try:
-            await self._look(lane, asked, now)
-            group = lane.matcher.group(asked, now)
+            await self._look(lane, requests, now)
+            group = lane.matcher.group(requests, now)
             try:
                 while (take := group.next_take()) is not None:
                     group.settle(await lane.quick.rows(take.statement, take.values))
-                    for request, found in zip(together, group.found, strict=True):
-                        if found is not None:
-                            _settle(request, (found, False))
+                    for request, match in zip(together, group.matches, strict=True):
+                        if match is not None:
+                            _settle(request, (match, False))
             except _IN_THE_WAY:
                 group.put_back()  # each alone
         except _OF_ALL:
@@ -181,11 +181,11 @@ class Matchers:
             lane.drop()
         await self._answer_alone(lane, [request for request in together if not request.answer.done()], now)
 
-    async def _look(self, lane: Lane, asked: list[Asked], now: datetime) -> None:
+    async def _look(self, lane: Lane, requests: list[MatchRequest], now: datetime) -> None:
         if not lane.is_open:
             await self._in_thread(lane.open)
-        if lane.matcher.unknown(asked, now):
-            await self._in_thread(lane.matcher.look, asked, now)
+        if lane.matcher.unknown(requests, now):
+            await self._in_thread(lane.matcher.look, requests, now)
             self._keep_first_read()
 
     def _keep_first_read(self) -> None:
@@ -199,7 +199,7 @@ class Matchers:
             try:
                 if not lane.is_open:
                     await self._in_thread(lane.open)
-                _settle(request, await self._in_thread(lane.matcher.match_one, *request.asked, now))
+                _settle(request, await self._in_thread(lane.matcher.match_one, *request.match_request, now))
             except _OF_ALL:
                 raise
             except Exception as error:  # it reports what it may; the others do not end with it
@@ -255,9 +255,9 @@ _making = threading.Lock()
 def matchers_of(api: ApiState) -> Matchers:
     """The matchers of an application, created at the first request."""
     with _making:
-        matchers = api.kept.get(NAME)
+        matchers = api.cache.get(NAME)
         if not isinstance(matchers, Matchers):
             section = api.configuration.database
-            matchers = api.kept[NAME] = Matchers(api.database, api.now, section.statement_timeout_s, section.wait_s)
+            matchers = api.cache[NAME] = Matchers(api.database, api.now, section.statement_timeout_s, section.wait_s)
             api.at_end.append(matchers.close)
         return matchers

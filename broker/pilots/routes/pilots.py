@@ -135,8 +135,8 @@ async def match_job(request: Request, api: State, who: Who, body: AskingPilot) -
         raise Problem(422, "invalid_request", "pilot and request_number go together")
     pilot = body.as_matched()
     numbered = None if body.pilot is None or body.request_number is None else (body.pilot, body.request_number)
-    found, repeated = await matchers_of(api).match(pilot, numbered)
-    return answer(request, matched_job(found, repeated, pilot.node))
+    outcome, repeated = await matchers_of(api).match(pilot, numbered)
+    return answer(request, matched_job(outcome, repeated, pilot.node))
 
 
 async def _match_plainly(request: Request) -> Response:
@@ -161,8 +161,8 @@ def report_features(request: Request, api: State, who: Who, body: FeatureReport)
     _refuse_other_queues(who, body.queue)
     texts = (body.machinefeatures, body.jobfeatures)
     report = reports.feature_report(body.queue, body.reporter, texts, body.scratch_shared, api.now())
-    kept = reports.keep_features(api.database, report)
-    return answer(request, Kept(kept=kept, problems=list(report.problems)))
+    is_stored = reports.keep_features(api.database, report)
+    return answer(request, Kept(kept=is_stored, problems=list(report.problems)))
 
 
 @router.post("/job-status", response_model=Kept)
@@ -174,8 +174,8 @@ def report_status(request: Request, api: State, who: Who, body: StatusReport) ->
     if queue is None:
         raise Problem(404, "no_such_job", f"there is no job {body.pandaid}")
     _refuse_other_queues(who, queue)
-    kept = reports.keep_status(api.database, body.pandaid, status, body.allocated_cpu, api.now())
-    return answer(request, Kept(kept=kept, problems=list(status.flags)))
+    is_stored = reports.keep_status(api.database, body.pandaid, status, body.allocated_cpu, api.now())
+    return answer(request, Kept(kept=is_stored, problems=list(status.flags)))
 
 
 def _node(site: str, written: dict[str, Any]) -> Node:

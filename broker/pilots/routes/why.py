@@ -44,8 +44,8 @@ class AskedSpecs(BaseModel):
 def match_of_job(request: Request, api: State, pandaid: Annotated[int, Path(ge=1, le=LARGEST_ID)]) -> Response:
     """List nodes of the last 24 hours that fit an activated job or miss by one condition, and the limits that hold."""
     with query_context(api) as query:
-        found = why_job(query, pandaid)
-    return answer(request, found)
+        why = why_job(query, pandaid)
+    return answer(request, why)
 
 
 @router.post("/match/specs", response_model=WhyJob)
@@ -57,8 +57,8 @@ def match_of_specs(request: Request, api: State, body: AskedSpecs) -> Response:
     except SpecRefused as refused:
         raise Problem(422, "invalid_request", f"job: {refused}") from refused
     with query_context(api) as query:
-        found = why_specs(query, specs, body.panda_queue)
-    return answer(request, found)
+        why = why_specs(query, specs, body.panda_queue)
+    return answer(request, why)
 
 
 @router.post("/match/nodes", response_model=WhyNode)
@@ -67,5 +67,5 @@ def match_of_node(request: Request, api: State, body: PresentedPilot) -> Respons
     """List what fits a pilot, by tier, what misses by one condition, with its jobs, and which limits hold."""
     pilot = body.as_matched()
     with query_context(api) as query:
-        found = why_node(Database.raw(query.connection), query.names, pilot, query.now)
-    return answer(request, found)
+        why = why_node(Database.raw(query.connection), query.names, pilot, query.now)
+    return answer(request, why)

@@ -14,7 +14,7 @@ from broker.domain.instants import naive
 from broker.pilots.model.match_order import seed_of
 from broker.pilots.model.matcher import Pilot
 from broker.pilots.statements.limit_tokens import Pair
-from broker.pilots.statements.matches import Asked, Match, NumberedRequest
+from broker.pilots.statements.matches import Match, MatchRequest, NumberedRequest
 from broker.pilots.statements.task_queue_views import View, Views
 from broker.store.connection.tables import Names
 from broker.store.writes.job_row_sql import note_status
@@ -76,7 +76,7 @@ _NOTE_USE = """, used AS (
         WHERE pool_id = ANY(ARRAY(SELECT pool FROM asked WHERE number IN (SELECT number FROM picked)))
           AND last_used_at < $19::timestamptz FOR NO KEY UPDATE SKIP LOCKED)
 )"""
-_FOUND = """
+_RESULT = """
 SELECT picked.number, given.slot, picked.pandaid, given.jeditaskid, picked.position
 FROM picked LEFT JOIN given USING (number, pandaid)"""
 
@@ -95,7 +95,7 @@ def group_statement(names: Names, *, pooled: bool) -> str:
         _SENT,
         _NOTE_REQUESTS,
         _NOTE_USE if pooled else "",
-        _FOUND,
+        _RESULT,
     )
     return names.sql("".join(parts))
 
@@ -156,10 +156,11 @@ class GroupMatch:
     """Several pilots, matched round by round: :meth:`next_take` returns what to run, :meth:`settle` takes the result.
 
     Attributes:
-        found: the job of each pilot; None: none yet, or it must be matched alone, as when jobs are held from its node.
+        matches: the job of each pilot; None: none yet, or it has to be matched alone, as when jobs are held from its
+            node.
 
     Args:
-        asked: the pilots and their requests.
+        requests: the pilots and their requests.
         now: time of the match (aware).
         views: the known task queues; pilots whose place is not among them are skipped.
         generator: random generator of the draw.
@@ -167,14 +168,19 @@ class GroupMatch:
     """
 
     def __init__(
-        self, asked: Sequence[Asked], now: datetime, views: Views, generator: np.random.Generator, names: Names
+        self,
+        requests: Sequence[MatchRequest],
+        now: datetime,
+        views: Views,
+        generator: np.random.Generator,
+        names: Names,
     ) -> None:
-        self.found: list[Match | None] = [None] * len(asked)
+        self.matches: list[Match | None] = [None] * len(requests)
         self._now, self._names, self._rounds, self._tokens = now, names, 0, views.tokens
         self._asks: list[_Ask] = []
         self._searching = [
             _Search(index, pilot, request, view, view.candidates(pilot, generator_of(request, generator)))
-            for index, (pilot, request) in enumerate(asked)
+            for index, (pilot, request) in enumerate(requests)
             if (view := views.of(pilot, now)) is not None and not view.spares(pilot)
         ]
 
@@ -219,14 +225,14 @@ class GroupMatch:
             for slot, search in enumerate(ask.pilots, 1):
                 if (number, slot) in jobs:
                     specs = search.view.queues.specs[_position(search.view, ask.queue)]
-                    self.found[search.index] = Match(
+                    self.matches[search.index] = Match(
                         *jobs[number, slot], ask.queue, search.view.panda_queue, ask.pool, specs, search.view.tags
                     )
                     search.pair = search.lease = None  # the token is spent
                 elif len(positions) < len(ask.pilots):
                     self._next_candidate(search)  # nothing more is left there
             _remember(ask, positions, self._now)
-        self._searching = [search for search in self._searching if self.found[search.index] is None]
+        self._searching = [search for search in self._searching if self.matches[search.index] is None]
 
     def _drawn(self, search: _Search) -> _Ask | None:
         """The next ask to try for a pilot; None when nothing is left."""

@@ -27,9 +27,9 @@ from broker.pilots.statements.held_jobs import held_here
 from broker.pilots.statements.matches import (
     AVOID_NODE,
     RETRY_ELSEWHERE,
-    Asked,
     Match,
-    MatchFound,
+    MatchOutcome,
+    MatchRequest,
     NoMatch,
     NumberedRequest,
 )
@@ -76,7 +76,7 @@ class Matcher:
         self._views = Views() if views is None else views
         self._request: NumberedRequest | None = None
 
-    def match_together(self, asked: Sequence[Asked], now: datetime) -> list[tuple[MatchFound, bool]]:
+    def match_together(self, requests: Sequence[MatchRequest], now: datetime) -> list[tuple[MatchOutcome, bool]]:
         """Match several pilots like :meth:`match_numbered`, where possible with one statement and one commit for all.
 
         If that fails (the same request came twice, or another transaction was in the way), nothing of it is kept, and
@@ -86,34 +86,34 @@ class Matcher:
             psycopg.OperationalError: the connection is lost. A commit under way may have succeeded: its jobs are
                 ``sent``, and requests with a number find them again.
         """
-        self.look(asked, now)
-        group = self.group(asked, now)
+        self.look(requests, now)
+        group = self.group(requests, now)
         try:
             while (take := group.next_take()) is not None:
                 group.settle(self._take(take))
         except (psycopg.errors.UniqueViolation, psycopg.errors.TransactionRollback):
             group.put_back()  # each alone
         return [
-            self.match_one(*one, now) if found is None else (found, False)
-            for one, found in zip(asked, group.found, strict=True)
+            self.match_one(*one, now) if match is None else (match, False)
+            for one, match in zip(requests, group.matches, strict=True)
         ]
 
-    def group(self, asked: Sequence[Asked], now: datetime) -> GroupMatch:
+    def group(self, requests: Sequence[MatchRequest], now: datetime) -> GroupMatch:
         """A group match at ``now`` (aware) of pilots whose places are known; its statements are not run here."""
-        return GroupMatch(asked, now, self._views, self._generator, self._names)
+        return GroupMatch(requests, now, self._views, self._generator, self._names)
 
-    def unknown(self, asked: Sequence[Asked], now: datetime) -> bool:
+    def unknown(self, requests: Sequence[MatchRequest], now: datetime) -> bool:
         """Whether something has to be read for one of these pilots first: task queues at its place, or tokens."""
         tokens = self._views.tokens
-        for pilot, _ in asked:
+        for pilot, _ in requests:
             view = self._views.of(pilot, now)
             if view is None or tokens.wanting(view.limits_for(pilot), now):
                 return True
         return False
 
-    def look(self, asked: Sequence[Asked], now: datetime) -> None:
+    def look(self, requests: Sequence[MatchRequest], now: datetime) -> None:
         """Read the task queues at the places of these pilots, where the known ones are too old, and lease tokens."""
-        for pilot, _ in asked:
+        for pilot, _ in requests:
             self._refill(self._views.look(self._cursor, pilot, now), pilot, now)
 
     def _refill(self, view: View, pilot: Pilot, now: datetime) -> None:
@@ -126,24 +126,26 @@ class Matcher:
         with psycopg.RawCursor(self._cursor.connection, row_factory=tuple_row) as cursor:
             return cursor.execute(take.statement, take.values, prepare=True).fetchall()
 
-    def _match_in_group(self, pilot: Pilot, request: NumberedRequest | None, now: datetime) -> tuple[MatchFound, bool]:
+    def _match_in_group(
+        self, pilot: Pilot, request: NumberedRequest | None, now: datetime
+    ) -> tuple[MatchOutcome, bool]:
         self._request = request
         try:
-            found = self.match(pilot, now)
+            outcome = self.match(pilot, now)
         finally:
             self._request = None
-        earlier = None if request is None or isinstance(found, Match) else self._earlier(request)
-        return (found, False) if earlier is None else (earlier, True)
+        earlier = None if request is None or isinstance(outcome, Match) else self._earlier(request)
+        return (outcome, False) if earlier is None else (earlier, True)
 
-    def match_one(self, pilot: Pilot, request: NumberedRequest | None, now: datetime) -> tuple[MatchFound, bool]:
+    def match_one(self, pilot: Pilot, request: NumberedRequest | None, now: datetime) -> tuple[MatchOutcome, bool]:
         """Match one pilot, with or without a numbered request; like :meth:`match_numbered`."""
         return (self.match(pilot, now), False) if request is None else self.match_numbered(pilot, now, request)
 
-    def match_numbered(self, pilot: Pilot, now: datetime, request: NumberedRequest) -> tuple[MatchFound, bool]:
+    def match_numbered(self, pilot: Pilot, now: datetime, request: NumberedRequest) -> tuple[MatchOutcome, bool]:
         """Match like :meth:`match`, but a request that got a job gets the same one again, and no other.
 
         Returns:
-            What was found, and whether it was found by an earlier request of the same pilot and number.
+            The outcome, and whether an earlier request of the same pilot and number got it.
         """
         try:
             return self._match_in_group(pilot, request, now)
@@ -164,17 +166,17 @@ class Matcher:
         rows = self._cursor.execute(_READ_EARLIER_MATCHES, values, prepare=True).fetchall()
         return {(pilot, number): Match(*match) for pilot, number, *match in rows}
 
-    def match(self, pilot: Pilot, now: datetime) -> MatchFound:
+    def match(self, pilot: Pilot, now: datetime) -> MatchOutcome:
         """Match a pilot at ``now`` (aware): take one job, or explain why there is none."""
         view = self._views.of(pilot, now)
         if view is not None:
-            found = self._try(view, pilot, now)
-            if found is not None:
-                return found
+            match = self._try(view, pilot, now)
+            if match is not None:
+                return match
         view = self._views.look_again(self._cursor, pilot, now)
-        found = self._try(view, pilot, now)
-        if found is not None:
-            return found
+        match = self._try(view, pilot, now)
+        if match is not None:
+            return match
         return self._why_nothing(view, pilot, now, view.here(pilot))
 
     def explain(self, pilot: Pilot, now: datetime) -> NoMatch:
@@ -217,9 +219,9 @@ class Matcher:
             lease = None if pair is None else tokens.reserve(pair, now)
             if pair is not None and lease is None:
                 continue  # the limit is reached
-            found = self._take_one(view, queue, priority, pilot, now, lease)
-            if found is not None:
-                return found
+            match = self._take_one(view, queue, priority, pilot, now, lease)
+            if match is not None:
+                return match
             if pair is not None and lease is not None:
                 tokens.put_back(pair, lease)
             tries += 1

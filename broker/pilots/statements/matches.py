@@ -13,7 +13,7 @@ RETRY_ELSEWHERE = "retry elsewhere"
 """Reason of no match: the jobs left for the pilot wait for another node, because their input failed at its own."""
 NumberedRequest = tuple[str, int]
 """A pilot by name, and the number of its request."""
-Asked = tuple[Pilot, NumberedRequest | None]
+MatchRequest = tuple[Pilot, NumberedRequest | None]
 """A pilot that wants a job, and its request if that has a number."""
 
 
@@ -59,4 +59,4 @@ class NoMatch:
     held_until: datetime | None = None
 
 
-MatchFound = Match | NoMatch
+MatchOutcome = Match | NoMatch

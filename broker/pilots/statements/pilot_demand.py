@@ -239,7 +239,7 @@ def types_in_order(groups: Sequence[Any], ranks: Mapping[str, int]) -> list[str]
 
 
 def write_demand(
-    connection: sa.Connection, names: Names, found: Mapping[str, Sequence[Demand]], algorithm: str, now: datetime
+    connection: sa.Connection, names: Names, by_queue: Mapping[str, Sequence[Demand]], algorithm: str, now: datetime
 ) -> int:
     """Replace the stored demand of all queues; return the number of rows."""
     connection.execute(sa.text(names.sql("DELETE FROM {broker}.pilot_demand")))
@@ -250,7 +250,7 @@ def write_demand(
             "waiting": one.waiting, "running": one.running, "wanted": one.wanted, "surplus": one.surplus,
             "reason": one.reason, "limit": one.limit,
         }
-        for queue, demands in found.items()
+        for queue, demands in by_queue.items()
         for position, one in enumerate(demands)
     ]  # fmt: skip
     if rows:

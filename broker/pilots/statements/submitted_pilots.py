@@ -59,7 +59,7 @@ LEFT JOIN (
     FROM {broker}.submitted_pilots WHERE harvester_id = :harvester AND state <> 'ended') AS pilot
     ON pilot.panda_queue = queue.name
 GROUP BY 2, 3, 4"""
-_SAID = """
+_READ_STATUSES = """
 SELECT workerid, pilotstatus FROM {panda}.harvester_workers
 WHERE harvesterid = :harvester AND workerid = ANY(:workers)"""
 # Jobs that a pilot took and that have been silent since its batch job had been gone for a while.
@@ -131,12 +131,12 @@ def report_workers(
     connection.execute(sa.text(names.sql(_SAVE_COUNTS)), values)
 
 
-def said_by_pilots(
+def pilot_statuses(
     connection: sa.Connection, names: Names, harvester: str, workers: Sequence[int]
 ) -> dict[int, str | None]:
     """The status that pilots have reported, by worker number."""
     values = {"harvester": harvester, "workers": list(workers)}
-    return {row[0]: row[1] for row in connection.execute(sa.text(names.sql(_SAID)), values)}
+    return {row[0]: row[1] for row in connection.execute(sa.text(names.sql(_READ_STATUSES)), values)}
 
 
 def read_lost(

@@ -64,7 +64,7 @@ _NOTE_USE = """, used AS (
     UPDATE broker.submit_pools SET last_used_at = %(aware_now)s
     WHERE pool_id = %(pool)s AND last_used_at < %(noted_before)s AND EXISTS (SELECT FROM picked)
 )"""
-_FOUND = """
+_RESULT = """
 SELECT picked.pandaid, picked.position, sent.jeditaskid, sent.pandaid IS NOT NULL
 FROM picked LEFT JOIN sent USING (pandaid)"""
 
@@ -94,6 +94,6 @@ def take_statement(
         (True, _SENT),
         (numbered, _NOTE_REQUEST),
         (pooled, _NOTE_USE),
-        (True, _FOUND),
+        (True, _RESULT),
     )
     return names.sql("".join(text for is_part, text in parts if is_part))

@@ -76,13 +76,13 @@ class SharedGroups:
     Attributes:
         current: the state that was read last; None: none yet.
         part: task queues that are read at a time.
-        asked: whether a pilot asked since the last reading in parts began.
+        has_requests: whether a pilot asked for a job since the last reading in parts began.
     """
 
     def __init__(self, part: int = PART) -> None:
         self.part = part
         self.current: WaitingGroups | None = None
-        self.asked = False
+        self.has_requests = False
         self._identities: dict[int, str] = {}
         self._read_at: datetime | None = None
         self._part_after = 0
@@ -115,7 +115,7 @@ class SharedGroups:
         if self._parts_began is not None:
             return True
         grows_old = self._read_at is None or now - self._read_at >= BEGINS_AGAIN_AFTER
-        return self.current is not None and self.asked and grows_old
+        return self.current is not None and self.has_requests and grows_old
 
     def read_part(self, cursor: psycopg.Cursor[Any], now: datetime) -> None:
         """Read the next task queues in the order of their numbers; the last part completes the renewal."""
@@ -123,7 +123,7 @@ class SharedGroups:
             if self.current is None:
                 return
             if self._parts_began is None:
-                self._part_after, self._parts_began, self.asked = 0, now, False
+                self._part_after, self._parts_began, self.has_requests = 0, now, False
             after = self._part_after
             last, count = cursor.execute(_LAST_OF_PART, {"after": after, "most": self.part}, prepare=True).fetchall()[0]
             is_last = count < self.part
@@ -193,10 +193,10 @@ def _joined(
     if known is not None and _same_order(known, order):
         changed = known.changed(levels, emptied, jobs_came=jobs_came)
         return _without_empty(changed) if part == (0, _LAST) else changed
-    kept = {} if known is None else _holding(known, besides=frozenset(emptied), also=levels)
-    fresh = [number for number in levels if number not in kept]
+    positions = {} if known is None else _holding(known, besides=frozenset(emptied), also=levels)
+    fresh = [number for number in levels if number not in positions]
     rows = cursor.execute(_READ_QUEUES, {"queues": fresh}, prepare=True).fetchall() if fresh else []
-    return _built(known, kept, {row[0]: row for row in rows}, levels, order)
+    return _built(known, positions, {row[0]: row for row in rows}, levels, order)
 
 
 def _holding(known: WaitingGroups, besides: Set[int], also: Collection[int]) -> dict[int, int]:
@@ -224,13 +224,17 @@ def _same_order(known: WaitingGroups, order: _Order) -> bool:
 
 
 def _built(
-    known: WaitingGroups | None, kept: dict[int, int], rows: dict[int, tuple[Any, ...]], levels: _Levels, order: _Order
+    known: WaitingGroups | None,
+    positions: dict[int, int],
+    rows: dict[int, tuple[Any, ...]],
+    levels: _Levels,
+    order: _Order,
 ) -> WaitingGroups:
     """Combine the known task queues, with the levels just read where there are any, and the new ones."""
     tables, has = [], []
-    if known is not None and kept:
-        current = {number: levels.get(number) or known.at(place) for number, place in kept.items()}
-        tables.append(_with_order(known.queues.at(np.array(list(kept.values()))), current, order))
+    if known is not None and positions:
+        current = {number: levels.get(number) or known.at(place) for number, place in positions.items()}
+        tables.append(_with_order(known.queues.at(np.array(list(positions.values()))), current, order))
         has += [level[2] for level in current.values()]
     new = [number for number in rows if number in levels]
     tables.append(_table([rows[number] for number in new], levels, order))

@@ -75,7 +75,7 @@ def write_node(connection: sa.Connection, names: Names, report: NodeReport, now:
     """Insert a node, or record that it was seen; a level of its CPU that was not known is filled in."""
     stamp = naive(now)
     seen = {"last_seen": stamp}
-    _upsert(connection, names, "worker_node", report.key, {**report.columns, **seen}, kept=set(report.columns))
+    _upsert(connection, names, "worker_node", report.key, {**report.columns, **seen}, fill_if_null=set(report.columns))
     if report.queue is not None:
         place = {"site": report.key["site"], "host_name": report.key["host_name"], "queue": report.queue}
         connection.execute(sa.text(names.sql(_NODE_QUEUE)), {**place, "now": stamp})
@@ -92,14 +92,14 @@ def _upsert(
     table: str,
     key: Mapping[str, Any],
     columns: Mapping[str, Any],
-    kept: Collection[str] = (),
+    fill_if_null: Collection[str] = (),
 ) -> None:
-    """Insert a row or update it; of ``kept`` columns only what is NULL is filled."""
+    """Insert a row or update it; a value of the columns ``fill_if_null`` is written only where it is NULL."""
     values = {**key, **columns}
     named = ", ".join(quoted(name) for name in values)
     settings = ", ".join(
         f"{quoted(name)} = coalesce(known.{quoted(name)}, excluded.{quoted(name)})"
-        if name in kept
+        if name in fill_if_null
         else f"{quoted(name)} = excluded.{quoted(name)}"
         for name in columns
     )

@@ -87,4 +87,4 @@ def verdict_document(verdict: Verdict, profile: Profile) -> dict[str, Any]:
 def miss_document(miss: Miss, profile: Profile) -> dict[str, Any]:
     """A failed condition as a JSON document; the field is spelled as in the profile."""
     field = miss.field if profile.v01 else miss.field.replace("-", "_")
-    return {"field": field, "kind": miss.kind, "asked": miss.asked, "offered": miss.offered}
+    return {"field": field, "kind": miss.kind, "asked": miss.request, "offered": miss.offered}

@@ -99,7 +99,7 @@ def _published(context: typer.Context) -> ReadResources:
     if version is None:
         remark("no resources are published: name a file with --resources to see the queues")
         return ReadResources(None, shipped_declarations())
-    return ReadResources(version.said.resources, version.said.declarations or shipped_declarations())
+    return ReadResources(version.content.resources, version.content.declarations or shipped_declarations())
 
 
 def _identity(pool: SubmitPool | None) -> dict[str, object]:
@@ -250,7 +250,7 @@ def resources(
         "version": version.id,
         "published_at": version.published_at,
         "origin": version.text.origin,
-        "queues": len(version.said.resources.queues),
+        "queues": len(version.content.resources.queues),
         "changed": changed,
     }
     if as_json:
@@ -267,7 +267,7 @@ def _publish(database: Database, file: Path, at: str | None) -> bool:
 
 def _reasons(row: PoolRecord, version: ResourceVersion) -> dict[str, str]:
     try:
-        eligibility = match_pools([parse_canonical(row.canonical)], version.said.resources)
+        eligibility = match_pools([parse_canonical(row.canonical)], version.content.resources)
     except RequirementRefused as error:
         remark(f"the definition of {row.pool_id} cannot be read, so nobody knows why a queue is not eligible: {error}")
         return {}

@@ -81,7 +81,7 @@ class JobRequest:
         owner: who it is for.
         owner_group: the group of the owner.
         vo: virtual organisation that the description is written for, lower case.
-        kept: all other keywords, by name; they have no effect on placement.
+        other_keywords: all other keywords, by name; they have no effect on placement.
         outputs: names of the files that it writes, in the order of the description.
         keeps_log: whether to keep its printed output in a log file.
     """
@@ -99,7 +99,7 @@ class JobRequest:
     owner: str | None = None
     owner_group: str | None = None
     vo: str | None = None
-    kept: Mapping[str, Any] = field(default_factory=dict)
+    other_keywords: Mapping[str, Any] = field(default_factory=dict)
     outputs: tuple[str, ...] = ()
     keeps_log: bool = False
 

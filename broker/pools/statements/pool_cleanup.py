@@ -42,7 +42,7 @@ _COUNT_ALL = f"""
 
 
 @dataclass(frozen=True)
-class Kept:
+class PoolTotals:
     """The number of stored pools and requirements.
 
     Attributes:
@@ -56,9 +56,9 @@ class Kept:
     requirements_gone: int
 
 
-def count_kept(connection: sa.Connection, names: Names) -> Kept:
+def pool_totals(connection: sa.Connection, names: Names) -> PoolTotals:
     """How many pools and requirements there are."""
-    return Kept(*connection.execute(sa.text(names.sql(_COUNT_ALL))).one())
+    return PoolTotals(*connection.execute(sa.text(names.sql(_COUNT_ALL))).one())
 
 
 def remove_unused(

@@ -82,8 +82,8 @@ class Registered:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """The requirements of a task's jobs besides the columns of the task.
+class PlacementRequest:
+    """What a task's jobs require besides the columns of the task.
 
     Attributes:
         requirements: the section as it was written.
@@ -123,18 +123,18 @@ def register(connection: sa.Connection, pool: SubmitPool, now: datetime) -> Regi
     return Registered(pool.pool_id, row.number, _evaluate(connection, pool, row.number, version, now), True)
 
 
-def attach(connection: sa.Connection, jeditaskid: int, pool: SubmitPool | None, asked: Asked) -> None:
+def attach(connection: sa.Connection, jeditaskid: int, pool: SubmitPool | None, placement: PlacementRequest) -> None:
     """Attach requirements to the jobs of a task; call :func:`register` for the pool in the same transaction."""
     values = {
         "jeditaskid": jeditaskid,
         "pool_id": None if pool is None else pool.pool_id,
         "canonical": None if pool is None else pool.canonical,
-        "requirements": None if asked.requirements is None else json.dumps(dict(asked.requirements)),
-        "sites": json.dumps(sorted(set(asked.sites))),
-        "banned_sites": json.dumps(sorted(set(asked.banned_sites))),
-        "platforms": json.dumps(sorted(set(asked.platforms))),
-        "cputime_s": asked.cputime_s,
-        "specs": asked.specs,
+        "requirements": None if placement.requirements is None else json.dumps(dict(placement.requirements)),
+        "sites": json.dumps(sorted(set(placement.sites))),
+        "banned_sites": json.dumps(sorted(set(placement.banned_sites))),
+        "platforms": json.dumps(sorted(set(placement.platforms))),
+        "cputime_s": placement.cputime_s,
+        "specs": placement.specs,
     }
     connection.execute(_SAVE_REQUIREMENT, values)
 
@@ -156,8 +156,8 @@ def read_placement_constraints(connection: sa.Connection, tasks: Sequence[int]) 
 
 
 def _evaluate(connection: sa.Connection, pool: SubmitPool, number: int, version: ResourceVersion, now: datetime) -> int:
-    queues = match_pools([pool], version.said.resources).eligible_queues(0)
-    names = panda_queues(version.said.resources)
+    queues = match_pools([pool], version.content.resources).eligible_queues(0)
+    names = panda_queues(version.content.resources)
     columns: dict[str, list[str]] = {
         "sites": [queue.site for queue in queues],
         "ces": [queue.ce for queue in queues],

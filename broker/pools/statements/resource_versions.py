@@ -22,7 +22,7 @@ _INSERT_VERSION = sa.text("""
     INSERT INTO broker.resource_versions (checksum, published_at, origin, kind, content)
     VALUES (:checksum, :published_at, :origin, :kind, :content)""")
 #: Number of versions that are kept.
-KEPT_VERSIONS = 20
+MOST_VERSIONS = 20
 _DELETE_OLD_VERSIONS = sa.text("""
     DELETE FROM broker.resource_versions
     WHERE id <= (SELECT id FROM broker.resource_versions ORDER BY id DESC OFFSET :kept LIMIT 1)""")
@@ -71,19 +71,19 @@ class ResourceVersion:
     Attributes:
         id: their number.
         published_at: since when they are in force.
-        text: the content.
-        said: the parsed content.
+        text: the text as it was published.
+        content: the parsed text.
     """
 
     id: int
     published_at: datetime
     text: ResourceText
-    said: ResourceFile
+    content: ResourceFile
 
     @property
     def findings(self) -> tuple[Finding, ...]:
         """The findings on what was left out."""
-        return self.said.findings
+        return self.content.findings
 
 
 def current(connection: sa.Connection) -> ResourceVersion | None:
@@ -112,7 +112,7 @@ def publish(connection: sa.Connection, text: ResourceText, now: datetime) -> boo
         return False
     values = {"checksum": text.checksum, "published_at": now, "origin": text.origin}
     connection.execute(_INSERT_VERSION, values | {"kind": text.kind, "content": text.content})
-    connection.execute(_DELETE_OLD_VERSIONS, {"kept": KEPT_VERSIONS})
+    connection.execute(_DELETE_OLD_VERSIONS, {"kept": MOST_VERSIONS})
     return True
 
 

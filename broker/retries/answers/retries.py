@@ -221,7 +221,7 @@ def _hit(rule: RetryRule, job: FailedRow) -> bool:
 
 def _would(query: QueryContext, rule: RetryRule, job: FailedRow) -> Effect:
     """The effect of a rule on a job, with its task as it is now."""
-    tasks: dict[int, Any] = query.kept.setdefault("retry_tasks", {})
+    tasks: dict[int, Any] = query.cache.setdefault("retry_tasks", {})
     number = job.jeditaskid or 0
     if number not in tasks:
         tasks[number] = retry_rows.read_task(query.connection, query.catalogue, number)

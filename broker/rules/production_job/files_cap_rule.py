@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import ClassVar
 
-from broker.domain.arrays import Kept, RowsByKind
+from broker.domain.arrays import IdentityCache, RowsByKind
 from broker.domain.facts import JobFacts
 from broker.rules.contract import Bools, Filter, JobPairs, Observation, TuningView
 from broker.rules.production_job.link_options import FileCapOptions
@@ -14,7 +14,7 @@ from broker.rules.shared.queued_files_cap import against_cap, below_cap, sources
 #: Maximum number of caps cached for one snapshot.
 MOST_CAPS = 8
 #: Where links of the last snapshots are open, by cap and by whether equality closes.
-_open = Kept[dict[tuple[float, bool], Bools]]()
+_open = IdentityCache[dict[tuple[float, bool], Bools]]()
 
 
 class FilesCapRule(Filter[JobPairs]):
@@ -53,7 +53,7 @@ class FilesCapRule(Filter[JobPairs]):
         """The waiting files; 0 if unknown."""
         closes = self.options.equality == "closes"
         seen = against_cap(self.queued(pairs.facts).every, pairs.tuning.number(self.cap), self.cap, closes)
-        return self.options.of_asked(pairs.facts, seen)
+        return self.options.observation(pairs.facts, seen)
 
 
 def _below_cap(waiting: RowsByKind, cap: float, closes: bool) -> RowsByKind:

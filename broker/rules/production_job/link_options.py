@@ -29,7 +29,7 @@ class NucleusOptions(Options):
             return np.zeros((1, 1), dtype=np.bool_)
         return np.asarray(facts.storage_at_nucleus | ~facts.storage_known)
 
-    def of_asked(self, facts: JobFacts, seen: Observation) -> Observation:
+    def observation(self, facts: JobFacts, seen: Observation) -> Observation:
         """The observation at a queue, without a limit if the rule exempts the queue."""
         if not flag(self.exempt(facts)):
             return seen

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from broker.domain.arrays import Kept, RowsByKind, rows_of_all
+from broker.domain.arrays import IdentityCache, RowsByKind, rows_of_all
 from broker.domain.facts import JobFacts
 from broker.rules.contract import AnyArray, Floats, TuningView, Value, flag, number
 
@@ -22,7 +22,7 @@ DEFAULT_CLOSENESS = 7.7
 # weight for a throughput above each step, in MB/s; 1 up to the first
 THROUGHPUT_STEPS_MB_PER_S = np.array([1.0, 2.0, 10.0, 20.0, 50.0, 75.0, 100.0, 200.0])
 THROUGHPUT_WEIGHTS = np.array([1.0, 1.1, 1.2, 1.3, 1.5, 1.6, 1.8, 1.9, 2.0])
-_known = Kept[Floats]()
+_known = IdentityCache[Floats]()
 
 
 def network_weight(facts: JobFacts, tuning: TuningView) -> RowsByKind:

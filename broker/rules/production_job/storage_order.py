@@ -70,14 +70,14 @@ class EndpointRule(Filter[JobPairs]):
         """(T, Q) or (1, Q): whether some endpoint of the queue allows the needed activity."""
 
     @abstractmethod
-    def asked(self, pairs: JobPairs) -> Bools:
+    def prerequisites(self, pairs: JobPairs) -> Bools:
         """(T, Q) or (1, Q): the checks before this one pass."""
 
     def keep(self, pairs: JobPairs) -> Bools:
         """(T, Q) or (1, Q): true where an endpoint works or an earlier check fails."""
-        return np.asarray(self.works(pairs) | ~self.asked(pairs))
+        return np.asarray(self.works(pairs) | ~self.prerequisites(pairs))
 
     def observe(self, pairs: JobPairs) -> Observation:
         """Whether an endpoint works, and whether an earlier check fails."""
-        works, asked = flag(self.works(pairs)), flag(self.asked(pairs))
-        return Observation(works or not asked, "==", True, "-", "rule", {"works": works, "asked": asked})
+        works, earlier = flag(self.works(pairs)), flag(self.prerequisites(pairs))
+        return Observation(works or not earlier, "==", True, "-", "rule", {"works": works, "asked": earlier})

@@ -18,7 +18,7 @@ class _Columns:
         vars(self).update({name: column.take(at, axis=1) for name, column in columns.items()})
 
 
-def kept_by_kind(candidates: QueueTable, names: tuple[str, ...], keep: Callable[[QueueTable], Bools]) -> Bools:
+def keep_by_kind(candidates: QueueTable, names: tuple[str, ...], keep: Callable[[QueueTable], Bools]) -> Bools:
     """(T, Q), or (1, Q): the result of a comparison.
 
     Args:

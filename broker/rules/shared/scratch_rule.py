@@ -26,7 +26,7 @@ from broker.rules.contract import (
     limit_number,
     number,
 )
-from broker.rules.shared.by_kind import kept_by_kind
+from broker.rules.shared.by_kind import keep_by_kind
 
 PairsT = TypeVar("PairsT", bound=JobPairs)
 #: The columns of a queue that are compared.
@@ -87,7 +87,7 @@ class ScratchRule(Filter[PairsT], Generic[PairsT]):
             limit = estimates.scratch_limit_mb(some.maxwdir_mb, some.unified_cores, one_core)
             return either(reads_directly(pairs.chunks, some), fits(direct, limit), fits(copied, limit))
 
-        return kept_by_kind(pairs.candidates, _COMPARED, fitting)
+        return keep_by_kind(pairs.candidates, _COMPARED, fitting)
 
     def observe(self, pairs: PairsT) -> Observation:
         """The need of the smallest job."""

@@ -22,7 +22,7 @@ from broker.rules.shared.walltime_capacity import (
 )
 
 
-def kept_where(limited: Bools, candidates: QueueTable, keep: Callable[[QueueTable], Bools]) -> Bools:
+def keep_where(limited: Bools, candidates: QueueTable, keep: Callable[[QueueTable], Bools]) -> Bools:
     """(T, Q), or (1, Q) if no queue has the limit: the result of a comparison, True without a limit.
 
     Args:
@@ -130,7 +130,7 @@ class ShortestTimeRule(Filter[PairsT], Generic[PairsT]):
         if not limited.any():
             return np.asarray(~limited)
         expected = reachable_walltime(pairs.chunks, pairs.facts)
-        return kept_where(limited, pairs.candidates, lambda some: np.asarray(expected.at(some) >= some.mintime_s))
+        return keep_where(limited, pairs.candidates, lambda some: np.asarray(expected.at(some) >= some.mintime_s))
 
     def observe(self, pairs: PairsT) -> Observation:
         """The expected walltime, or the need of the job; None where it is undefined."""

@@ -9,7 +9,7 @@ from pydantic import Field
 from agents.service.configuration import config_file, read_file
 from broker.flow.answers.quality import DriftLimits
 from broker.store.query_context import Answer
-from broker.store.summaries.chunk_states import CHANGES_KEPT
+from broker.store.summaries.chunk_states import MOST_CHANGES
 
 FILE = "alarms.yaml"
 
@@ -35,7 +35,7 @@ class AlarmLimits(Answer):
     """
 
     starving_hours: float = Field(default=12.0, gt=0)
-    flapping_changes: int = Field(default=6, ge=2, le=CHANGES_KEPT)
+    flapping_changes: int = Field(default=6, ge=2, le=MOST_CHANGES)
     flapping_hours: float = Field(default=6.0, gt=0)
     failing_jobs: int = Field(default=20, ge=1)
     failing_tasks: int = Field(default=3, ge=1)

@@ -15,7 +15,7 @@ from broker.domain.queue_health import HealthLimits
 from broker.flow.answers.quality import WorseCycles, worse_cycles, worse_sentence
 from broker.history.answers.stored_states import Brokered, ChunkState, changes_since, waiting_long
 from broker.history.statements.task_facts import read_task_shares
-from broker.notifications.answers.messages import Standing, fails, standings
+from broker.notifications.answers.messages import ChannelHealth, channel_states, fails
 from broker.outcomes.answers.outcomes import PlaceHealth, held_nodes, unhealthy
 from broker.service.answers.acknowledging import GRAVITY, marked
 from broker.service.answers.alarm_limits import AlarmLimits as AlarmLimits, load_limits as load_limits
@@ -95,7 +95,7 @@ def alarms(query: QueryContext, limits: AlarmLimits | None = None) -> Alarms:
         *failing(failing_queues(query, effective).values(), effective),
         *closed(unhealthy(query)),
         *held(held_nodes(query)),
-        *notification_alarms(standings(query)),
+        *notification_alarms(channel_states(query)),
         *worse_alarms(worse_cycles(query, effective.drift)),
         *outputs_alarms(waiting_outputs(query.connection), effective, query.now),
     ]
@@ -294,7 +294,7 @@ def held(nodes: Mapping[str, Sequence[str]]) -> Iterator[Alarm]:
         )
 
 
-def notification_alarms(channels: Iterable[Standing]) -> Iterator[Alarm]:
+def notification_alarms(channels: Iterable[ChannelHealth]) -> Iterator[Alarm]:
     """Yield channels whose messages do not get through. Pure."""
     for channel in channels:
         if fails(channel):
@@ -311,9 +311,9 @@ def notification_alarms(channels: Iterable[Standing]) -> Iterator[Alarm]:
             )
 
 
-def worse_alarms(found: Iterable[WorseCycles]) -> Iterator[Alarm]:
+def worse_alarms(cycles: Iterable[WorseCycles]) -> Iterator[Alarm]:
     """Yield brokerages whose cycles got worse. Pure."""
-    for worse in found:
+    for worse in cycles:
         yield Alarm(
             code="decisions_worse",
             severity="warning",

@@ -9,7 +9,7 @@ from typing import Any
 from broker.access import policies
 from broker.access.policies import OPEN, Policy
 from broker.errors import REFUSED, BrokerError
-from broker.service.answers.spoken_answers import said
+from broker.service.answers.spoken_answers import answer_text
 from broker.service.model.bounded_answer import Cut, Place, as_text, bounded, cursor_of, part_at, place_of
 from broker.service.model.read_tools import CURSOR, Question, Tool, question_of, read_tools
 
@@ -18,7 +18,7 @@ READING = frozenset(
 )
 """Policies of read-only routes, except those about the service as a process."""
 NEXT = ("next", "next_after")
-MOST_CUTS_TOLD = 3
+MOST_CUTS = 3
 Ask = Callable[[Question], Any]
 """Queries the API; raises what its client raises."""
 
@@ -94,12 +94,12 @@ def _next_page(document: Any, place: Place) -> str | None:
 
 
 def _sentence(tool: Tool, part: Any, left_out: tuple[dict[str, Any], ...], following: str | None) -> str:
-    words = [said(tool.answers, part) if isinstance(part, Mapping) else ""]
+    words = [answer_text(tool.answers, part) if isinstance(part, Mapping) else ""]
     if not words[0]:
         lists = part.items() if isinstance(part, Mapping) else ()
         counts = [f"{name}: {len(value)}" for name, value in lists if isinstance(value, list)]
         words = [tool.first_sentence, *([f"{', '.join(counts)}."] if counts else [])]
-    words += [_shown(cut) for cut in left_out[:MOST_CUTS_TOLD]]
+    words += [_shown(cut) for cut in left_out[:MOST_CUTS]]
     if following is not None:
         words.append("Ask again with the cursor for what follows.")
     return " ".join(words)
@@ -110,6 +110,6 @@ def _shown(cut: Mapping[str, Any]) -> str:
     return f"{cut['where'] or 'The answer'}: {cut['first'] + 1} to {last} of {cut['of']} are shown."
 
 
-def shown_document(found: ToolAnswer) -> str:
+def shown_document(answer: ToolAnswer) -> str:
     """Return the answer as JSON, for assistants that read only text."""
-    return as_text(found.document())
+    return as_text(answer.document())

@@ -13,7 +13,7 @@ from broker.gdpconfig.publish import FIRST_READING
 from broker.grid.answers.grid import day_counts, totals_of_the_day
 from broker.service.answers.flow import DAY, OUTCOME_STEPS, decided_in_a_day, first_counted
 from broker.service.statements import overview_reads
-from broker.service.statements.overview_reads import Found
+from broker.service.statements.overview_reads import StoredChanges
 from broker.store.query_context import Answer, OverTime, QueryContext
 from broker.store.summaries.reason_counts import outcome_counts
 
@@ -84,12 +84,12 @@ def activity(query: QueryContext, span: timedelta = SHOWN) -> Activity:
     step_s = step_of(span)
     by_step: defaultdict[datetime, dict[str, int]] = defaultdict(dict)
     if span == DAY:
-        found = decided_in_a_day(query).outcomes
+        counts = decided_in_a_day(query).outcomes
     else:
-        found = outcome_counts(query.connection, since, query.now, step_s)
-    for at, outcome, chunks in found:
+        counts = outcome_counts(query.connection, since, query.now, step_s)
+    for at, outcome, chunks in counts:
         by_step[at][outcome] = chunks
-    steps = tuple(OutcomeStep(at=at, outcomes=found) for at, found in by_step.items())
+    steps = tuple(OutcomeStep(at=at, outcomes=outcomes) for at, outcomes in by_step.items())
     changes = changes_between(query.connection, since, query.now)
     return Activity(now=query.now, since=since, step_s=step_s, steps=steps, changes=tuple(changes))
 
@@ -102,7 +102,7 @@ def step_of(span: timedelta) -> float:
 def changes_between(connection: sa.Connection, since: datetime, until: datetime) -> list[ChangeMark]:
     """Return the changes of the tuning and the grid in a span of time, newest first."""
     stored_changes = overview_reads.changes(connection, since, until)
-    return sorted(_marks(stored_changes), key=lambda mark: mark.at, reverse=True)
+    return sorted(_change_marks(stored_changes), key=lambda mark: mark.at, reverse=True)
 
 
 def cycle_times(query: QueryContext) -> CycleTimes:
@@ -129,7 +129,7 @@ def rejection_map(query: QueryContext) -> RejectionMap:
     )
 
 
-def _marks(stored_changes: Found) -> Iterator[ChangeMark]:
+def _change_marks(stored_changes: StoredChanges) -> Iterator[ChangeMark]:
     first = [row for row in stored_changes.versions if row["reason"] == FIRST_READING]
     for row in first[:1]:
         about = f"{len(first)} {'key' if len(first) == 1 else 'keys'}"

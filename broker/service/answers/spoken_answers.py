@@ -54,14 +54,14 @@ _WORDS: Mapping[str, tuple[Any, Callable[[Any], Iterable[str]]]] = {
     "QueueAnswer": (QueueAnswer, queue_sentences),
     "UserAnswer": (UserAnswer, throttle_sentences),
     "Alarms": (Alarms, _alarms),
-    "Quality": (Quality, lambda found: (quality_sentence(found),)),
+    "Quality": (Quality, lambda answer: (quality_sentence(answer),)),
     "Shadow": (Shadow, compared_sentences),
-    "Gate": (Gate, lambda found: (verdict_sentence(found),)),
+    "Gate": (Gate, lambda answer: (verdict_sentence(answer),)),
 }
 """Wording of answers, by the name of their schema."""
 
 
-def said(schema: str, document: Mapping[str, Any]) -> str:
+def answer_text(schema: str, document: Mapping[str, Any]) -> str:
     """Describe an answer in sentences; empty if it is only data.
 
     Args:

@@ -15,7 +15,7 @@ from broker.service.statements import flow_reads
 from broker.store.query_context import Answer, QueryContext
 from broker.store.summaries.reason_counts import WaitingCount, waited_at
 
-MOST_SAID = 2
+MOST_PHRASES = 2
 
 
 class WaitingChange(Answer):
@@ -117,18 +117,18 @@ def _last_hour(hours: Mapping[datetime, int], at: datetime) -> float | None:
     return last_60_minutes({hour: float(jobs) for hour, jobs in hours.items()}, at)
 
 
-def two_times_sentence(found: TwoTimes) -> str:
+def two_times_sentence(comparison: TwoTimes) -> str:
     """Describe the change: ``Since 26 Nov 19:50: 12 more tasks wait: too little memory; X was changed ... by smith``.
 
     Pure.
     """
-    phrases = [*_waits(found.waiting), *_change_phrases(found.changes)]
-    head = f"Since {day_and_moment(found.then)}"
+    phrases = [*_waits(comparison.waiting), *_change_phrases(comparison.changes)]
+    head = f"Since {day_and_moment(comparison.then)}"
     return f"{head}: {'; '.join(phrases)}." if phrases else f"{head} nothing is known to be different."
 
 
 def _waits(waiting: Sequence[WaitingChange]) -> Iterable[str]:
-    for change in waiting[:MOST_SAID]:
+    for change in waiting[:MOST_PHRASES]:
         more = change.tasks - change.tasks_then
         if more:
             tasks = "task waits" if abs(more) == 1 else "tasks wait"
@@ -137,5 +137,5 @@ def _waits(waiting: Sequence[WaitingChange]) -> Iterable[str]:
 
 
 def _change_phrases(changes: Sequence[ChangeMark]) -> Iterable[str]:
-    for change in [change for change in changes if change.editor is not None][:MOST_SAID]:
+    for change in [change for change in changes if change.editor is not None][:MOST_PHRASES]:
         yield f"{change.about} was changed at {day_and_moment(change.at)} by {change.editor}"

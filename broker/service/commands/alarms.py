@@ -30,14 +30,14 @@ def alarms(
     show_alarms(answer)
 
 
-def show_alarms(found: Alarms) -> None:
+def show_alarms(answer: Alarms) -> None:
     """Print alarms as a table."""
     # instants by the database's clock may be later than the clock of a scenario
-    lines = alarm_lines(found.alarms)
+    lines = alarm_lines(answer.alarms)
     looked_at = any(line.looked_at for line in lines)
     rows = []
     for line in lines:
-        since = Since(line.since, max(found.now, line.since or found.now))
+        since = Since(line.since, max(answer.now, line.since or answer.now))
         rows.append(
             (line.severity, line.code, line.sentence, since, line.key, *([line.looked_at] if looked_at else []))
         )

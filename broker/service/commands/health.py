@@ -28,7 +28,7 @@ _SHOWN = {
 }
 
 
-def asked_for(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) -> str | None:
+def requested_database(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) -> str | None:
     """Return the database whose health is requested, if ``arguments`` request nothing else; None otherwise."""
     words = list(arguments)
     url = environment.get("BROKER_DATABASE_URL") or None

@@ -106,7 +106,7 @@ class Assistant:
             check(tool, arguments)
             answer = answer_of(tool, arguments, self._ask, self._most_bytes)
         except (BrokerError, BrokerProblem, BrokerUnreachable, OSError) as error:
-            return types.CallToolResult(content=[types.TextContent(text=told(error))], is_error=True)
+            return types.CallToolResult(content=[types.TextContent(text=error_text(error))], is_error=True)
         texts = (answer.sentence, shown_document(answer))
         return types.CallToolResult(
             content=[types.TextContent(text=text) for text in texts], structured_content=answer.document()
@@ -140,7 +140,7 @@ def check(tool: Tool, arguments: Mapping[str, Any]) -> None:
         raise WrongArguments("; ".join(faults[:MOST_FAULTS]), f"tool {tool.name}", _CORRECT)
 
 
-def told(error: Exception) -> str:
+def error_text(error: Exception) -> str:
     """Describe what went wrong, and what to do."""
     if isinstance(error, BrokerProblem):
         remedy = error.remedy or _REMEDIES.get(error.status, _SEE_LOG if error.status >= 500 else _CORRECT)
@@ -173,7 +173,7 @@ def server_of(assistant: Assistant) -> Server[Any]:
         try:
             return await anyio.to_thread.run_sync(assistant.listed)
         except (BrokerError, BrokerProblem, BrokerUnreachable, OSError) as error:
-            raise MCPError(types.INTERNAL_ERROR, told(error)) from error
+            raise MCPError(types.INTERNAL_ERROR, error_text(error)) from error
 
     async def call_tool(context: Any, parameters: types.CallToolRequestParams) -> types.CallToolResult:
         return await anyio.to_thread.run_sync(assistant.called, parameters.name, parameters.arguments or {})

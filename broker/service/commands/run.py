@@ -129,10 +129,10 @@ def _agent(name: str, configuration: AgentsConfiguration, process: ProcessSettin
         remedy = did_you_mean(name, registry.NAMES, f"known are {', '.join(registry.NAMES)}")
         raise NoSuchAgent(f"no such agent: {name[:60]}", "broker run", remedy)
     section = section_of(configuration, name)
-    made_agent = registry.make(name, {} if section is None else section.options, process)
-    if force and not made_agent.removes:
+    agent = registry.make(name, {} if section is None else section.options, process)
+    if force and not agent.removes:
         raise WrongUsageError(f"nothing holds {name} back", "--force", "it is for agents that end, take back or remove")
-    return made_agent
+    return agent
 
 
 def _run_requested(agent: Agent[Any], prepared: HandRun, configuration: AgentsConfiguration, yes: bool) -> RunRecord:
@@ -200,9 +200,9 @@ class HandRun:
         self.due: list[Due] = []
         self.overdue = ""
 
-    def told_overdue(self, said: str) -> None:
+    def note_overdue(self, details: str) -> None:
         """Report an overdue cycle with what is known about it."""
-        self.overdue = said
+        self.overdue = details
 
     def end(self) -> None:
         """End the process, since the cycle has not returned: nothing else ends what hangs in its thread."""
@@ -234,7 +234,7 @@ def run_by_hand(agent: Agent[Any], prepared: HandRun, configuration: AgentsConfi
     budget_s = section.cycle_budget_s if section is not None else float("inf")
     with DEADLINES.after(budget_s + OVERDUE_AFTER_S + COMES_BACK_WITHIN_S, prepared.end):
         if not prepared.request.writes:
-            return cycle.run_cycle(agent, prepared.context(budget_s, when_overdue=prepared.told_overdue))
+            return cycle.run_cycle(agent, prepared.context(budget_s, when_overdue=prepared.note_overdue))
         with prepared.database.sibling("gridbroker lease", 1) as control:
             keeper = LeaseKeeper(control, holder_name(), configuration.leases)
             return _run_as_leader(agent, prepared, keeper, budget_s)
@@ -250,7 +250,7 @@ def _run_as_leader(agent: Agent[Any], prepared: HandRun, keeper: LeaseKeeper, bu
 
         def overdue(details: str) -> None:
             keeper.give_up(agent.name)
-            prepared.told_overdue(details)
+            prepared.note_overdue(details)
 
         context = prepared.context(budget_s, lease=lease, run_id=run_id, believes=keeper.trusts, when_overdue=overdue)
         return cycle.run_cycle(agent, context)

@@ -28,7 +28,7 @@ class Figure:
 
     name: str
     number: str
-    said: str
+    text: str
     spark: Markup
     address: str
 
@@ -57,7 +57,7 @@ class Tile:
     """A site as a tile: its name, description, and the class of its state."""
 
     name: str
-    said: str
+    text: str
     class_: str
     site: str
 
@@ -111,10 +111,10 @@ def _points(flow: WorkFlow) -> str:
     return f"{'▲' if now > before else '▼'} {abs(now - before):.1f} points to yesterday"
 
 
-def waiting_by_code(found: Reasons, flow: WorkFlow) -> list[Waiting]:
+def waiting_by_code(answer: Reasons, flow: WorkFlow) -> list[Waiting]:
     """Return what waits by reason, over all brokerages, the most first."""
     by_code: defaultdict[str, list[ReasonLine]] = defaultdict(list)
-    for line in found.lines:
+    for line in answer.lines:
         if line.chunks:
             by_code[line.main_code or line.reason].append(line)
     waiting = []
@@ -139,9 +139,9 @@ def what_waits(why: Sequence[Waiting], flow: WorkFlow) -> str:
     return f"{chunks:,} chunks of {tasks:,} tasks, {change(waits)}"
 
 
-def tiles(sites: Sequence[Site], ill_queues: Set[str], found: Queues) -> list[Tile]:
+def tiles(sites: Sequence[Site], ill_queues: Set[str], queue_list: Queues) -> list[Tile]:
     """Return the sites where most runs; first come failing sites, and those not online though work waits there."""
-    ill = {line.site or line.queue for line in found.queues if line.queue in ill_queues}
+    ill = {line.site or line.queue for line in queue_list.queues if line.queue in ill_queues}
     ranked = sorted(sites, key=lambda site: (site.name not in ill, -(site.running + site.queued), site.name))
     return [Tile(site.name, _site_text(site, ill), _class(site, ill), site.name) for site in ranked[:MOST_TILES]]
 

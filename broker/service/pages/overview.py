@@ -110,9 +110,9 @@ def _top(all_shares: Shares) -> tuple[ShareLine, ...]:
 
 
 def _activity_picture(recent: Activity) -> Markup:
-    marks = [Mark(change.at, change.kind, f"{change.about}: {change.detail}") for change in recent.changes]
+    change_marks = [Mark(change.at, change.kind, f"{change.about}: {change.detail}") for change in recent.changes]
     steps = [(step.at, step.outcomes) for step in recent.steps]
-    return outcomes_over_time(recent.since, recent.now, recent.step_s, steps, marks)
+    return outcomes_over_time(recent.since, recent.now, recent.step_s, steps, change_marks)
 
 
 @router.get("/service")
@@ -203,10 +203,12 @@ def map_of_grid(
     )
 
 
-def flows(found: Links) -> list[Flow]:
+def flows(link_list: Links) -> list[Flow]:
     """Return the links on which files are queued."""
     return [
-        Flow(link.source, link.nucleus, link.queued_files, link.cap_files) for link in found.links if link.queued_files
+        Flow(link.source, link.nucleus, link.queued_files, link.cap_files)
+        for link in link_list.links
+        if link.queued_files
     ]
 
 

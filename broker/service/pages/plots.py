@@ -50,26 +50,26 @@ def plot_jobs(
     return _plot(request, "jobs", jobs_of_queue.since, jobs_of_queue.now, {"steps": job_columns(jobs_of_queue)})
 
 
-def outcome_columns(found: Activity) -> dict[str, Columns]:
+def outcome_columns(recent: Activity) -> dict[str, Columns]:
     """Return the steps, each extended from its middle to both sides, and the marks."""
-    half_ms = 500 * found.step_s
+    half_ms = 500 * recent.step_s
     steps: dict[str, list[Any]] = {
-        "at": [_ms(step.at) + half_ms for step in found.steps],
-        "wide": [1.8 * half_ms] * len(found.steps),
-        **{name: [step.outcomes.get(name, 0) for step in found.steps] for name in OUTCOMES},
+        "at": [_ms(step.at) + half_ms for step in recent.steps],
+        "wide": [1.8 * half_ms] * len(recent.steps),
+        **{name: [step.outcomes.get(name, 0) for step in recent.steps] for name in OUTCOMES},
     }
     mark_columns: Columns = {
-        "at": [_ms(change.at) for change in found.changes],
-        "lane": [change.kind for change in found.changes],
-        "text": [visible(f"{change.about}: {change.detail}") for change in found.changes],
+        "at": [_ms(change.at) for change in recent.changes],
+        "lane": [change.kind for change in recent.changes],
+        "text": [visible(f"{change.about}: {change.detail}") for change in recent.changes],
     }
     return {"steps": steps, "marks": mark_columns}
 
 
-def job_columns(found: QueueJobs) -> Columns:
+def job_columns(jobs_of_queue: QueueJobs) -> Columns:
     """Return the steps by column; the last one lasts until now."""
-    steps = [(step.at, step.running, step.queued) for step in found.steps]
-    steps += [(found.now, *step[1:]) for step in steps[-1:]]
+    steps = [(step.at, step.running, step.queued) for step in jobs_of_queue.steps]
+    steps += [(jobs_of_queue.now, *step[1:]) for step in steps[-1:]]
     return {
         "at": [_ms(at) for at, _, _ in steps],
         "running": [running for _, running, _ in steps],

@@ -32,7 +32,7 @@ from broker.store.connection.transient import TRANSIENT_ERRORS
 _log = logging.getLogger(__name__)
 LOOK_EVERY_S = 1.0
 HEARTBEAT_S = 15.0
-KEPT = 2000
+BUFFER_SIZE = 2000
 MOST = 500
 
 
@@ -45,7 +45,7 @@ class EventHub:
 
     def __init__(self, api: ApiState) -> None:
         self._api = api
-        self._kept: deque[tuple[int, bytes, bytes]] = deque(maxlen=KEPT)
+        self._buffer: deque[tuple[int, bytes, bytes]] = deque(maxlen=BUFFER_SIZE)
         self._number = 0
         self._changed = asyncio.Condition()
         self._looking: asyncio.Task[None] | None = None
@@ -62,9 +62,9 @@ class EventHub:
                 async for block in self._earlier(since, names):
                     yield block
             while not self._api.ending.is_set():
-                if self._kept and self._kept[0][0] > position + 1:
+                if self._buffer and self._buffer[0][0] > position + 1:
                     yield b"event: gap\ndata: {}\n\n"  # it was too slow, and the events it missed are not stored
-                for number, shown, without_names in list(self._kept):
+                for number, shown, without_names in list(self._buffer):
                     if number > position:
                         position = number
                         yield shown if names else without_names
@@ -116,7 +116,7 @@ class EventHub:
                 for event in events:
                     self._number += 1
                     block_with_names, hiding = (block_of(event, cursor, names=names) for names in (True, False))
-                    self._kept.append((self._number, block_with_names, hiding))
+                    self._buffer.append((self._number, block_with_names, hiding))
                 self._changed.notify_all()
 
     def _now(self) -> Cursor:
@@ -185,9 +185,9 @@ async def listen(
 
 def hub_of(api: ApiState) -> EventHub:
     """Return the hub of an application."""
-    hub = api.kept.get(_NAME)
+    hub = api.cache.get(_NAME)
     if not isinstance(hub, EventHub):
-        hub = api.kept[_NAME] = EventHub(api)
+        hub = api.cache[_NAME] = EventHub(api)
     return hub
 
 

@@ -45,7 +45,7 @@ async def live(request: Request) -> Response:
 @allow(OPEN)
 async def startup(request: Request, api: State) -> Response:
     """Report whether the process has started: the database answers, and its schema matches this version."""
-    checks = await health_checks_of(api).found()
+    checks = await health_checks_of(api).results()
     return _answer(request, [check for check in checks if check.name != "leader"])
 
 
@@ -53,7 +53,7 @@ async def startup(request: Request, api: State) -> Response:
 @allow(OPEN)
 async def ready(request: Request, api: State) -> Response:
     """Report whether answers are current: started, and some service has recently shown a sign of life."""
-    return _answer(request, await health_checks_of(api).found())
+    return _answer(request, await health_checks_of(api).results())
 
 
 @router.get("/api/v1/openapi.json", include_in_schema=False)
@@ -67,7 +67,7 @@ async def description(request: Request) -> Response:
 @allow(FACTORY)
 def metrics(api: State) -> Response:
     """Get metrics for Prometheus."""
-    collector = api.kept["metrics"]
+    collector = api.cache["metrics"]
     return Response(collector.text(), media_type=CONTENT_TYPE, headers={"Cache-Control": "no-store"})
 
 

@@ -23,7 +23,7 @@ from broker.domain.rejection_counts import CANDIDATE, QueueCounts
 from broker.service.statements import metric_health, metric_quality, metric_reads
 from broker.service.statements.metric_health import Health
 from broker.service.statements.metric_quality import NewestQuality
-from broker.service.statements.metric_reads import Standing
+from broker.service.statements.metric_reads import CurrentState
 from broker.store.connection.database import Database
 
 _OF = ("brokerage", "vo", "placer")
@@ -214,7 +214,7 @@ class BrokerMetrics(Collector):
             if self._last_run < 0:
                 self._last_run = metric_reads.last_finished(connection)
             runs = metric_reads.finished_after(connection, self._last_run)
-            standing = metric_reads.standing(connection, self._database.names, self._queues)
+            current = metric_reads.current_state(connection, self._database.names, self._queues)
             health = metric_health.read_health(connection)
             jobs = self._jobs_by_share(connection)
             newest = metric_quality.newest_quality(connection)
@@ -225,9 +225,9 @@ class BrokerMetrics(Collector):
             {row[:4]: row[4] for row in health.plugin}
         ).items():
             self._plugin.labels(brokerage, outcome, reason).inc(grown)
-        pilots = (*wanted_pilots(standing, self._queues), *submitted_pilots(standing))
+        pilots = (*wanted_pilots(current, self._queues), *submitted_pilots(current))
         healthy = (*health_gauges(health), *job_gauges(jobs), *disk_gauges(self._home))
-        return [*gauges(standing), *pilots, *healthy, *quality_gauges(newest)]
+        return [*gauges(current), *pilots, *healthy, *quality_gauges(newest)]
 
     def _jobs_by_share(self, connection: sa.Connection) -> list[tuple[str, str, str, int]]:
         """Count jobs by share, once a minute, since this reads all jobs."""
@@ -277,53 +277,53 @@ def rejections_in(packed: bytes) -> dict[str, int]:
     return {code: int(total) for code, total in zip(counts.codes, totals, strict=True) if code != CANDIDATE}
 
 
-def gauges(standing: Standing) -> Iterator[Metric]:
+def gauges(current: CurrentState) -> Iterator[Metric]:
     """Yield the gauges of one instant. Pure."""
     pending = GaugeMetricFamily("broker_pending_chunks", "Chunks that wait, by reason.", labels=("brokerage", "reason"))
     oldest = GaugeMetricFamily("broker_oldest_pending_seconds", "The longest wait of a chunk.", labels=("brokerage",))
     longest: dict[str, float] = {}
-    for row in standing.pending:
+    for row in current.pending:
         pending.add_metric((row.brokerage, row.reason), row.chunks)
         longest[row.brokerage] = max(longest.get(row.brokerage, 0.0), row.oldest_s or 0.0)
     for brokerage, seconds in longest.items():
         oldest.add_metric((brokerage,), seconds)
     yield from (pending, oldest)
     leader = GaugeMetricFamily("broker_leader", "1 for the process that leads an agent.", labels=("agent", "process"))
-    for name, holder, held in standing.leaders:
+    for name, holder, held in current.leaders:
         leader.add_metric((name, holder), 1.0 if held else 0.0)
     tuning = GaugeMetricFamily(
         "broker_tuning_version", "Version of the tuning that a process last used.", labels=("process",)
     )
-    for holder, version in standing.tuning:
+    for holder, version in current.tuning:
         tuning.add_metric((holder,), version)
     heartbeats = GaugeMetricFamily(
         "broker_service_heartbeat_age_seconds", "Since the last heartbeat of a process.", labels=("process",)
     )
-    for holder, seconds in standing.services:
+    for holder, seconds in current.services:
         heartbeats.add_metric((holder,), seconds)
-    yield from (leader, tuning, heartbeats, *_sources(standing), _queues(standing))
+    yield from (leader, tuning, heartbeats, *_sources(current), _queues(current))
 
 
-def _sources(standing: Standing) -> Iterator[Metric]:
+def _sources(current: CurrentState) -> Iterator[Metric]:
     ages = GaugeMetricFamily("broker_source_age_seconds", "Age of a source of the snapshots.", labels=("source",))
     good = GaugeMetricFamily("broker_source_usable", "1 where rules judge by a source.", labels=("source", "state"))
-    for state in standing.sources:
+    for state in current.sources:
         name = str(state.get("name", ""))
-        if isinstance(state.get("age_s"), int | float) and standing.snapshot_age_s is not None:
-            ages.add_metric((name,), float(state["age_s"]) + standing.snapshot_age_s)
+        if isinstance(state.get("age_s"), int | float) and current.snapshot_age_s is not None:
+            ages.add_metric((name,), float(state["age_s"]) + current.snapshot_age_s)
         state_name = str(state.get("state", "unknown"))
         good.add_metric((name, state_name), 1.0 if state_name in ("ok", "shrunk") else 0.0)
     yield from (ages, good)
 
 
-def _queues(standing: Standing) -> Metric:
+def _queues(current: CurrentState) -> Metric:
     jobs = GaugeMetricFamily("broker_queue_jobs", "Jobs at a queue that is listed.", labels=("queue", "status"))
-    for queue, status, count in standing.queues:
+    for queue, status, count in current.queues:
         jobs.add_metric((queue, status), count)
     return jobs
 
 
-def wanted_pilots(standing: Standing, listed: Sequence[str]) -> Iterator[Metric]:
+def wanted_pilots(current: CurrentState, listed: Sequence[str]) -> Iterator[Metric]:
     """Yield the new pilots wanted: of all queues by resource type, and of each listed queue. Pure."""
     total = GaugeMetricFamily(
         "broker_pilots_wanted", "New pilots that all queues together could use.", labels=("resource_type",)
@@ -334,7 +334,7 @@ def wanted_pilots(standing: Standing, listed: Sequence[str]) -> Iterator[Metric]
         labels=("queue", "resource_type"),
     )
     sums: dict[str, int] = {}
-    for queue, resource_type, pilots in standing.pilots:
+    for queue, resource_type, pilots in current.pilots:
         sums[resource_type] = sums.get(resource_type, 0) + pilots
         if queue in listed:
             of_queue.add_metric((queue, resource_type), pilots)
@@ -343,7 +343,7 @@ def wanted_pilots(standing: Standing, listed: Sequence[str]) -> Iterator[Metric]
     yield from (total, of_queue)
 
 
-def submitted_pilots(standing: Standing) -> Iterator[Metric]:
+def submitted_pilots(current: CurrentState) -> Iterator[Metric]:
     """Yield the submitter's pilots: current ones by state, those of the last hour by how they ended. Pure."""
     alive = GaugeMetricFamily(
         "broker_submitted_pilots", "Pilots of the submitter that have not ended.", labels=("state",)
@@ -351,6 +351,6 @@ def submitted_pilots(standing: Standing) -> Iterator[Metric]:
     ended = GaugeMetricFamily(
         "broker_submitted_pilots_ended", "Pilots of the submitter that ended in the last hour.", labels=("outcome",)
     )
-    for name, has_ended, count in standing.submitted:
+    for name, has_ended, count in current.submitted:
         (ended if has_ended else alive).add_metric((name,), count)
     yield from (alive, ended)

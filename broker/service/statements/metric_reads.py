@@ -92,7 +92,7 @@ class FinishedRun:
 
 
 @dataclass(frozen=True)
-class Standing:
+class CurrentState:
     """The state at one instant.
 
     Attributes:
@@ -148,14 +148,14 @@ def last_finished(connection: sa.Connection) -> int:
     return int(connection.execute(_LAST_RUN).scalar_one())
 
 
-def standing(connection: sa.Connection, names: Names, queues: Sequence[str]) -> Standing:
+def current_state(connection: sa.Connection, names: Names, queues: Sequence[str]) -> CurrentState:
     """Return the current state."""
     newest = connection.execute(_READ_STATES_OF_SOURCES).one_or_none()
     job_counts = []
     if queues:
         rows = connection.execute(sa.text(names.sql(_COUNT_JOBS_AT_QUEUES)), {"queues": list(queues)})
         job_counts = [(str(row[0]), str(row[1]), int(row[2])) for row in rows]
-    return Standing(
+    return CurrentState(
         [PendingCount(**row._mapping) for row in connection.execute(_READ_PENDING_CHUNKS, {"still_s": STILL_WAITS_S})],
         [(row.name, row.holder, row.is_in_force) for row in leases.in_use(leases.find_all(connection))],
         [(row[0] or "", row[1]) for row in connection.execute(_READ_TUNING_IN_USE)],

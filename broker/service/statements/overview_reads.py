@@ -35,7 +35,7 @@ _MOST = 1000
 
 
 @dataclass(frozen=True)
-class Found:
+class StoredChanges:
     """The changes in a span of time, by kind, as stored."""
 
     versions: Sequence[Mapping[str, Any]]
@@ -45,14 +45,14 @@ class Found:
     canaries: Sequence[Mapping[str, Any]]
 
 
-def changes(connection: sa.Connection, since: datetime, until: datetime) -> Found:
+def changes(connection: sa.Connection, since: datetime, until: datetime) -> StoredChanges:
     """Return versions of the tuning, statuses of queues, runs of feeds, pins and canaries in a span."""
     span = {"since": since, "until": until, "most": _MOST}
 
     def rows(query: sa.TextClause) -> Sequence[Mapping[str, Any]]:
         return mappings(connection, query, span)
 
-    return Found(
+    return StoredChanges(
         rows(_READ_TUNING_CHANGES),
         rows(_READ_STATUS_CHANGES),
         rows(_READ_FEED_RUNS),

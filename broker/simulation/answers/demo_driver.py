@@ -10,7 +10,7 @@ from datetime import datetime
 from broker.domain.instants import naive
 from broker.simulation.model.demo.arrivals import NextNumbers, arrival_tables
 from broker.simulation.model.demo.facts import DemoFacts
-from broker.simulation.model.demo.live_script import STEP_S, Happenings, LiveJob, happenings
+from broker.simulation.model.demo.live_script import STEP_S, LiveJob, StepEvents, step_events
 from broker.simulation.statements import live_grid
 from broker.store.connection.database import Database
 from broker.store.connection.tables import TableCatalogue
@@ -35,7 +35,7 @@ class DemoDriver:
         self._database, self._facts, self._seed = database, facts, seed
         self._refreshed_at, self._step = refreshed_at, 0
 
-    def step(self, now: datetime) -> Happenings:
+    def step(self, now: datetime) -> StepEvents:
         """Apply the next step at ``now`` (aware) in one transaction, and let tasks arrive in others.
 
         Raises:
@@ -44,7 +44,7 @@ class DemoDriver:
         names = self._database.names
         with self._database.begin() as connection:
             jobs = [LiveJob(*row) for row in live_grid.read_jobs(connection, names)]
-            events = happenings(self._facts, self._seed, self._step, jobs)
+            events = step_events(self._facts, self._seed, self._step, jobs)
             if events.refreshes:
                 live_grid.refresh_sources(connection, names, (now - self._refreshed_at).total_seconds(), now)
             live_grid.switch_queues(connection, names, events.switched, now)

@@ -11,7 +11,7 @@ from broker.simulation.model.comparing import SMALLEST_EFFECT, Comparison
 from broker.simulation.model.intervals import Interval
 
 Verdict = Literal["better", "worse", "no_difference", "not_known"]
-Told = Literal["better", "worse", "no difference", "not told", "not known"]
+PrimaryVerdict = Literal["better", "worse", "no difference", "not told", "not known"]
 BEYOND = "beyond the run"
 """Text for a quantile that lies beyond the end of the run for some seed."""
 
@@ -87,7 +87,7 @@ def verdict(name: str, mean: float | None, half_width: float | None) -> Verdict:
     return "better" if (mean > 0) == FIGURES[name].high_is_better else "worse"
 
 
-def told(name: str, found: Interval, mean: float) -> Told:
+def primary_verdict(name: str, difference: Interval, mean: float) -> PrimaryVerdict:
     """The verdict of a difference in a primary figure.
 
     It is ``no difference`` if the whole interval lies within the smallest effect of interest, and ``not told`` for a
@@ -95,12 +95,12 @@ def told(name: str, found: Interval, mean: float) -> Told:
 
     Args:
         name: name of the figure.
-        found: the difference to the first policy, paired by seed.
+        difference: the difference to the first policy, paired by seed.
         mean: mean of the first policy; the smallest effect of interest is a part of it.
     """
-    word = verdict(name, found.mean, found.half_width)
+    word = verdict(name, difference.mean, difference.half_width)
     if word == "no_difference":
-        within = abs(found.mean) + found.half_width <= SMALLEST_EFFECT * abs(mean)
+        within = abs(difference.mean) + difference.half_width <= SMALLEST_EFFECT * abs(mean)
         return "no difference" if within else "not told"
     return "not known" if word == "not_known" else word
 
@@ -116,18 +116,18 @@ def sentence(one: Comparison, first: Comparison) -> str:
         ("delivered", "delivers", "more", "less"),
         ("finish_mean_s", "finishes tasks", "later", "sooner"),
     ):
-        mean, found = first.means[name].mean, one.differences[name]
-        word = told(name, found, mean)
+        mean, difference = first.means[name].mean, one.differences[name]
+        word = primary_verdict(name, difference, mean)
         if word == "no difference":
             parts.append(f"{verb}: no difference from {first.label}")
         elif word == "not known" or not (math.isfinite(mean) and mean):
             parts.append(f"{verb}: not known")
         elif word != "not told":
-            part, width = 100 * found.mean / mean, 100 * found.half_width / mean
+            part, width = 100 * difference.mean / mean, 100 * difference.half_width / mean
             parts.append(f"{verb} {abs(part):.1f} % +- {width:.1f} {more if part > 0 else less}")
         else:
             parts.append(f"{verb}: not told from {first.label} ({one.seeds_needed.get(name, 0)} seeds would find 2 %)")
     waits = one.differences["wait_mean_s"].mean / 60.0
-    if "wait_mean_s" in one.told:
+    if "wait_mean_s" in one.significant:
         parts.append(f"{abs(waits):.0f} min {'longer' if waits > 0 else 'shorter'} wait")
     return f"{one.label}, against {first.label}: {'; '.join(parts)}"

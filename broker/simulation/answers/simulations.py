@@ -130,30 +130,30 @@ class SimulationAnswer(SimulationLine):
     curves: tuple[Curve, ...]
 
 
-def simulation_lines(found: Iterable[Run]) -> list[SimulationLine]:
+def simulation_lines(runs: Iterable[Run]) -> list[SimulationLine]:
     """Summaries of stored simulations."""
-    return [SimulationLine(**_line(run)) for run in found]
+    return [SimulationLine(**_line(run)) for run in runs]
 
 
-def simulation_answer(found: Run | None, number: int) -> SimulationAnswer:
+def simulation_answer(run: Run | None, number: int) -> SimulationAnswer:
     """A stored simulation, with the verdicts of its differences.
 
     Raises:
         NoSuchSimulation: the run does not exist, or is no simulation.
     """
-    if found is None or found.kind != KIND or not isinstance(found.result, Mapping):
+    if run is None or run.kind != KIND or not isinstance(run.result, Mapping):
         raise NoSuchSimulation(f"there is no simulation {number}", "broker.runs", "see GET /api/v1/simulations")
     return SimulationAnswer(
-        **_line(found),
-        policies=tuple(_policy(one) for one in found.result["policies"]),
-        curves=tuple(Curve.model_validate(one) for one in found.result["curves"]),
+        **_line(run),
+        policies=tuple(_policy(one) for one in run.result["policies"]),
+        curves=tuple(Curve.model_validate(one) for one in run.result["curves"]),
     )
 
 
 def _line(run: Run) -> dict[str, Any]:
-    asked = SimulationAsked.model_validate(run.asked)
+    request = SimulationAsked.model_validate(run.asked)
     return {
-        "id": run.id, "subject": run.subject, "started_at": run.started_at, "ended_at": run.ended_at, "asked": asked,
+        "id": run.id, "subject": run.subject, "started_at": run.started_at, "ended_at": run.ended_at, "asked": request,
     }  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from broker.cli.context import duration, moment_of, open_store, require
 from broker.cli.output import print_json, print_table, remark
 from broker.domain.instants import aware
 from broker.errors import FAILED
-from broker.simulation.answers.week_checks import CheckAsked
+from broker.simulation.answers.week_checks import CheckRequest
 from broker.simulation.commands.checking import check_own, check_policy
 from broker.simulation.model.calibration.calibration_file import write_calibration
 from broker.simulation.model.calibration.check import Measure, check_profiles, check_transfers
@@ -82,17 +82,17 @@ def calibrate(
         if span.given and calibration.site is not None and not profiles and records is None:
             check_policy(policy)
             with open_store(context) as database:
-                check_own(database, calibration, CheckAsked(*span.instants(database), policy, seeds), out, json)
+                check_own(database, calibration, CheckRequest(*span.instants(database), policy, seeds), out, json)
             return
         _check(calibration, *_documents(context, profiles or [], records, span)[:2], json)
         return
     jobs, transfers, own = _documents(context, profiles or [], records, span, share)
     if jobs is None:
         raise SimulationError("no jobs to fit", "broker calibrate", "give --since, --records or --profiles with jobs")
-    found = fitted(read_profiles(*jobs), None if transfers is None else fit_links(*transfers))
+    fit = fitted(read_profiles(*jobs), None if transfers is None else fit_links(*transfers))
     if own is not None:
-        found = dataclasses.replace(found, site=anonymous(own[0]) if share else own[0])
-    text = write_calibration(found)
+        fit = dataclasses.replace(fit, site=anonymous(own[0]) if share else own[0])
+    text = write_calibration(fit)
     if out is not None:
         write_text(out, text)
         remark(f"written: {out}; simulate it with: broker simulate --grid {out}")
@@ -100,10 +100,10 @@ def calibrate(
         typer.echo(text)
     if trace is not None and own is not None:
         _write_trace(trace, own[1], share)
-    for one in (*(f"left out: {one}" for one in found.left_out), *_switched(found.site)):
+    for one in (*(f"left out: {one}" for one in fit.left_out), *_switched(fit.site)):
         remark(f"note: {one}")
     if json:
-        print_json(_document(found))
+        print_json(_document(fit))
 
 
 def _switched(site: SiteFit | None) -> list[str]:

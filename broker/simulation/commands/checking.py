@@ -12,7 +12,7 @@ import typer
 from broker.cli.output import print_json, print_table, remark
 from broker.errors import FAILED
 from broker.simulation.answers.figures_of_merit import FIGURES as FIGURES_OF_MERIT
-from broker.simulation.answers.week_checks import CheckAsked, check_week
+from broker.simulation.answers.week_checks import CheckRequest, check_week
 from broker.simulation.model.calibration.calibrated_grid import CalibratedChoice
 from broker.simulation.model.calibration.calibration_file import write_calibration
 from broker.simulation.model.calibration.estimate import LEAST_INSIDE, Checked
@@ -29,13 +29,15 @@ ERROR_OF = {"use": "use", "wait_mean_s": "wait_p50_s", "failed": "failed"}
 HEADS = ("queue", "figure", "jobs", "measured", "simulated", "80 % from", "to", "", "error")
 
 
-def check_own(database: Database, calibration: Calibration, asked: CheckAsked, out: Path | None, json: bool) -> None:
+def check_own(
+    database: Database, calibration: Calibration, request: CheckRequest, out: Path | None, json: bool
+) -> None:
     """Print each cell and their summary; exit with status 1 if too few lie in their interval.
 
     Args:
         database: database with the site's tables.
         calibration: calibration with the site's queues.
-        asked: the span, the policy and the seeds.
+        request: the span, the policy and the seeds.
         out: file to which the calibration is written with its errors, None for none.
         json: print one object a cell.
 
@@ -46,8 +48,8 @@ def check_own(database: Database, calibration: Calibration, asked: CheckAsked, o
         raise SimulationError("the grid has no queues of the site", "--grid", "calibrate with --since or --from")
     with database.read_snapshot() as connection:
         cells, summary = check_week(
-            connection, database.names, calibration.site, asked,
-            lambda done: remark(f"simulated {done} of {asked.seeds}"),
+            connection, database.names, calibration.site, request,
+            lambda done: remark(f"simulated {done} of {request.seeds}"),
         )  # fmt: skip
     if json:
         for cell in cells:
@@ -94,37 +96,37 @@ def _error(figure: str, error: float) -> str:
     return f"{100 * error:+.1f} points" if figure in PARTS else f"{100 * math.expm1(error):+.0f} %"
 
 
-def words(found: Checked) -> str:
+def words(summary: Checked) -> str:
     """The summary of the cells in words, by figure and by queue."""
-    if not found.cells:
+    if not summary.cells:
         return "no cell has enough jobs to judge by: take a longer span"
     errors = [
         f"{FIGURES[name]} {_error(name, error).lstrip('+')}"
-        + (f" (interval {_error(name, width)})" if (width := found.half_width.get(name)) else "")
-        for name, error in found.error.items()
+        + (f" (interval {_error(name, width)})" if (width := summary.half_width.get(name)) else "")
+        for name, error in summary.error.items()
         if not math.isnan(error)
     ]
     figures = ", ".join(errors)
-    worst = sorted(found.by_queue.items(), key=lambda item: -item[1])[:5]
+    worst = sorted(summary.by_queue.items(), key=lambda item: -item[1])[:5]
     queues = ", ".join(f"{name} {error:.2f}" for name, error in worst)
     return (
-        f"{100 * found.inside:.0f} % of {found.cells} cells lie in their {100 * INSIDE:.0f} % interval (at least "
-        f"{100 * LEAST_INSIDE:.0f} % should); {found.span}, {found.policy}, {found.seeds} seeds\n"
+        f"{100 * summary.inside:.0f} % of {summary.cells} cells lie in their {100 * INSIDE:.0f} % interval (at least "
+        f"{100 * LEAST_INSIDE:.0f} % should); {summary.span}, {summary.policy}, {summary.seeds} seeds\n"
         f"median error: {figures}\nqueues with the largest error (ln, or part): {queues}"
     )
 
 
-def show_errors(made: ScenarioOf, comparisons: Sequence[Comparison], json: bool) -> None:
+def show_errors(grid: ScenarioOf, comparisons: Sequence[Comparison], json: bool) -> None:
     """Print the error of the grid against measured figures next to the gaps of policies, if it is known.
 
     Args:
-        made: the grid.
+        grid: the grid.
         comparisons: comparisons of the policies.
         json: print one object in place of lines.
     """
-    if not isinstance(made, CalibratedChoice):
+    if not isinstance(grid, CalibratedChoice):
         return
-    known = made.calibration.checked
+    known = grid.calibration.checked
     if known is None:
         if not json:
             remark("note: how far this grid is off is not known: broker calibrate --check --grid FILE --from A --to B")
@@ -146,11 +148,11 @@ def show_errors(made: ScenarioOf, comparisons: Sequence[Comparison], json: bool)
                 )
 
 
-def checked_document(found: Checked) -> dict[str, object]:
+def checked_document(summary: Checked) -> dict[str, object]:
     """The summary of the cells for ``--json``."""
-    parts = {name: _known(getattr(found, name)) for name in ("error", "by_queue", "half_width")}
-    inside = None if math.isnan(found.inside) else found.inside
-    return {"kind": "checked", **vars(found), "inside": inside, **parts, "holds": found.holds}
+    parts = {name: _known(getattr(summary, name)) for name in ("error", "by_queue", "half_width")}
+    inside = None if math.isnan(summary.inside) else summary.inside
+    return {"kind": "checked", **vars(summary), "inside": inside, **parts, "holds": summary.holds}
 
 
 def _known(values: Mapping[str, float]) -> dict[str, float | None]:

@@ -19,7 +19,7 @@ MOST_INSTANTS = 120
 """Maximum instants of a stored curve: more than a picture on a page can show."""
 
 
-def asked_of(
+def simulation_request(
     scenario: Scenario, grid: str, policies: Sequence[str], seeds: int, through_database: bool
 ) -> SimulationAsked:
     """The settings of a simulation: the scenario of the first seed, with the given name of the grid."""
@@ -46,9 +46,9 @@ def policy_document(one: Comparison, results: Sequence[CaseResult]) -> dict[str,
         "kind": "policy",
         "policy": one.label,
         "seeds": list(one.seeds),
-        "figures": {name: _interval(found) for name, found in one.means.items()},
-        "differences": {name: _interval(found) for name, found in one.differences.items()},
-        "told": sorted(one.told),
+        "figures": {name: _interval(interval) for name, interval in one.means.items()},
+        "differences": {name: _interval(interval) for name, interval in one.differences.items()},
+        "told": sorted(one.significant),
         "seeds_needed": one.seeds_needed,
         "events": sum(result.events for result in own),
         "decide_s": sum(result.decide_s for result in own),
@@ -56,12 +56,12 @@ def policy_document(one: Comparison, results: Sequence[CaseResult]) -> dict[str,
     }
 
 
-def _interval(found: Interval) -> dict[str, Any]:
+def _interval(interval: Interval) -> dict[str, Any]:
     return {
-        "mean": _finite(found.mean),
-        "half_width": _finite(found.half_width),
-        "values": found.values,
-        "enough_seeds": found.enough_seeds,
+        "mean": _finite(interval.mean),
+        "half_width": _finite(interval.half_width),
+        "values": interval.values,
+        "enough_seeds": interval.enough_seeds,
     }
 
 
@@ -93,7 +93,7 @@ def _line(name: str, label: str, results: Sequence[CaseResult], places: Sequence
     own = [[result.curves[name][place] for place in places] for result in results if result.label == label]
     values = np.array(own)
     sides = {"mean": values.mean(axis=0), "low": values.min(axis=0), "high": values.max(axis=0)}
-    return {"policy": label} | {side: [_short(value) for value in found.tolist()] for side, found in sides.items()}
+    return {"policy": label} | {side: [_short(value) for value in points.tolist()] for side, points in sides.items()}
 
 
 def _short(value: float) -> float:

@@ -21,7 +21,7 @@ _FORM: TypeAdapter[CaseResult] = TypeAdapter(CaseResult)
 TABLE = "table.txt"
 
 
-class KeptCases:
+class CaseCheckpoints:
     """The folder of a comparison.
 
     A file is named after policy, seed, and everything else that affects its figures: the grid, values, the profile and
@@ -46,7 +46,7 @@ class KeptCases:
                 f"the folder cannot be made: {error.strerror}", str(folder), "name another"
             ) from error
 
-    def found(self, cases: Sequence[Case]) -> dict[int, CaseResult]:
+    def load(self, cases: Sequence[Case]) -> dict[int, CaseResult]:
         """Return the results of finished cases by their position.
 
         Raises:

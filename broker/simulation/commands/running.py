@@ -1,4 +1,4 @@
-"""Run and print a comparison: progress, kept cases, the table, and sentences."""
+"""Run and print a comparison: progress, checkpoints, the table, and sentences."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from broker.cli.output import Body, lay_out, print_json, print_table, remark
 from broker.simulation.answers.figures_of_merit import FIGURES, cell, sentence
 from broker.simulation.commands.documents import policy_document
-from broker.simulation.commands.kept_cases import TABLE, KeptCases
+from broker.simulation.commands.kept_cases import TABLE, CaseCheckpoints
 from broker.simulation.model.comparing import Case, CaseResult, Comparison, compare, simulate_all, simulate_case
 from broker.simulation.model.intervals import FEWEST_SEEDS
 from broker.simulation.model.steady import steady_hour
@@ -33,7 +33,7 @@ def run_cases(
     cases: Sequence[Case],
     processes: int,
     dask: str | None,
-    kept: KeptCases | None = None,
+    checkpoints: CaseCheckpoints | None = None,
     simulate: Callable[[Case], CaseResult] = simulate_case,
 ) -> list[CaseResult]:
     """Run all cases. Returns the results in their order; cases that the folder already holds are not run again.
@@ -42,39 +42,39 @@ def run_cases(
         cases: cases of the comparison.
         processes: number of parallel processes.
         dask: address of a scheduler, None to work locally.
-        kept: folder to which each case is written when it finishes, with the table so far; None keeps nothing.
+        checkpoints: folder to which each case is written when it finishes, with the table so far; None keeps nothing.
         simulate: runs one case.
 
     Raises:
         SimulationError: a scenario cannot be simulated, or a file of the folder cannot be read or written.
         BrokerError: the cluster cannot be reached.
     """
-    results = {} if kept is None else kept.found(cases)
-    if kept is not None:
-        _report_kept_cases(kept, cases, len(results))
+    results = {} if checkpoints is None else checkpoints.load(cases)
+    if checkpoints is not None:
+        _report_checkpoints(checkpoints, cases, len(results))
     remaining = [place for place in range(len(cases)) if place not in results]
     with progress(len(remaining)) as emit:
 
         def finished(number: int, result: CaseResult) -> None:
             place = remaining[number]
             results[place] = result
-            if kept is not None:
-                kept.keep(cases[place], result)
-                kept.keep_table(_table_text(results))
+            if checkpoints is not None:
+                checkpoints.keep(cases[place], result)
+                checkpoints.keep_table(_table_text(results))
             emit(number, result)
 
         simulate_all([cases[place] for place in remaining], processes, finished, dask, simulate)
     return [results[place] for place in range(len(cases))]
 
 
-def _report_kept_cases(kept: KeptCases, cases: Sequence[Case], known: int) -> None:
+def _report_checkpoints(checkpoints: CaseCheckpoints, cases: Sequence[Case], known: int) -> None:
     if known:
-        remark(f"note: {known} of {len(cases)} simulations are taken from {kept.folder}")
-    others = kept.others(cases)
+        remark(f"note: {known} of {len(cases)} simulations are taken from {checkpoints.folder}")
+    others = checkpoints.others(cases)
     if others:
-        remark(f"note: {kept.folder} holds {others} simulations of other settings, which are left alone")
+        remark(f"note: {checkpoints.folder} holds {others} simulations of other settings, which are left alone")
     if known < len(cases):
-        remark(f"the table so far: {kept.folder / TABLE}")
+        remark(f"the table so far: {checkpoints.folder / TABLE}")
 
 
 @contextmanager
@@ -101,15 +101,15 @@ class Lines:
 
     def __init__(self, cases: int, clock: Callable[[], float], say: Callable[[str], None]) -> None:
         self._cases, self._clock, self._say = cases, clock, say
-        self._began_s = self._said_s = clock()
+        self._began_s = self._last_line_s = clock()
         self._done = 0
 
     def __call__(self, place: int, result: CaseResult) -> None:
         """Count a finished case."""
         self._done += 1
         now = self._clock()
-        if self._done < self._cases and now - self._said_s >= LINE_EVERY_S:
-            self._said_s = now
+        if self._done < self._cases and now - self._last_line_s >= LINE_EVERY_S:
+            self._last_line_s = now
             left_s = (now - self._began_s) / self._done * (self._cases - self._done)
             last = f"last: {result.label}, seed {result.seed}"
             self._say(f"simulated {self._done} of {self._cases} ({last}); {_duration_text(left_s)} left")
@@ -178,7 +178,7 @@ def _title(comparisons: Sequence[Comparison]) -> str:
 
 def _cell(comparison: Comparison, name: str) -> str:
     mean = comparison.means[name]
-    return f"{cell(name, mean.mean, mean.half_width)}{'*' if name in comparison.told else ''}"
+    return f"{cell(name, mean.mean, mean.half_width)}{'*' if name in comparison.significant else ''}"
 
 
 def _table_text(results: Mapping[int, CaseResult]) -> str:

@@ -15,8 +15,8 @@ from broker.cli.context import duration
 from broker.cli.output import remark
 from broker.simulation.answers.simulated_agents import simulate_through_database
 from broker.simulation.commands.checking import show_errors
-from broker.simulation.commands.documents import asked_of
-from broker.simulation.commands.kept_cases import KeptCases
+from broker.simulation.commands.documents import simulation_request
+from broker.simulation.commands.kept_cases import CaseCheckpoints
 from broker.simulation.commands.policies import wanted_policies
 from broker.simulation.commands.running import run_cases, show
 from broker.simulation.commands.stored_grid import snapshot_of
@@ -115,18 +115,18 @@ def simulate(
     grid_of_seed = grid_of_seed if tasks is None else replayed(grid_of_seed, tasks)
     first_scenario = grid_of_seed(first_seed)  # a scenario that cannot run is refused before anything starts
     labels = [one.label for one in wanted]
-    asked = asked_of(first_scenario, str(snapshot or scenario or grid), labels, seeds, through_database)
+    request = simulation_request(first_scenario, str(snapshot or scenario or grid), labels, seeds, through_database)
     if store:
         check_store(context)
     cases = [one.case(grid_of_seed, seed) for seed in range(first_seed, first_seed + seeds) for one in wanted]
     run = simulate_through_database if through_database else simulate_case
-    results = run_cases(cases, processes or cores(), dask, None if out is None else KeptCases(out), run)
+    results = run_cases(cases, processes or cores(), dask, None if out is None else CaseCheckpoints(out), run)
     comparisons = compare(results)
     show(comparisons, results, json, 0.0 if first_scenario.closed else first_scenario.warm_up_s)
     show_errors(grid_of_seed, comparisons, json)
     _draw(results, comparisons, plot)
     if store:
-        number = store_simulation(context, asked, comparisons, results, monotonic() - began_s)
+        number = store_simulation(context, request, comparisons, results, monotonic() - began_s)
         remark(f"stored: simulation {number}, page /simulations/{number}")
 
 
@@ -142,12 +142,12 @@ class GridSize:
     Attributes:
         parameters: parameters of a generated grid; without a load, that of the grid applies.
         changes: fields of the scenario that are set afterwards.
-        said: given options that a scenario with a size of its own does not accept.
+        options: given options that a scenario with a size of its own does not accept.
     """
 
     parameters: GridParameters
     changes: tuple[tuple[str, Any], ...] = ()
-    said: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
 
 
 def size_of(
@@ -180,15 +180,15 @@ def size_of(
     )
 
 
-def replayed(made: ScenarioOf, trace: Trace) -> ScenarioOf:
+def replayed(grid: ScenarioOf, trace: Trace) -> ScenarioOf:
     """The grid with the tasks of a trace in place of drawn ones.
 
     Raises:
         SimulationError: the grid is no calibrated grid of a site.
     """
-    if not isinstance(made, CalibratedChoice):
+    if not isinstance(grid, CalibratedChoice):
         raise SimulationError("--trace needs a calibrated grid", "--grid", "give a file of broker calibrate --since")
-    return dataclasses.replace(made, trace=trace)
+    return dataclasses.replace(grid, trace=trace)
 
 
 def _stored(context: typer.Context, name: str, size: GridSize) -> ScenarioOf:
@@ -212,9 +212,9 @@ def grid_of(path: Path | None, grid: str, size: GridSize) -> ScenarioOf:
     if path is None:
         return GridChoice(grid, size.parameters, size.changes)
     text = read_packed(path)
-    if size.said:
+    if size.options:
         raise SimulationError(
-            f"{', '.join(size.said)} belong to generated grids",
+            f"{', '.join(size.options)} belong to generated grids",
             str(path),
             "set days, work, warm_up_s and ages in the file",
         )

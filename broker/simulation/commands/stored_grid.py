@@ -13,7 +13,7 @@ from broker.snapshot.snapshot import Snapshot
 from broker.store.scenarios.scenario_file import read_document
 from broker.store.snapshots.snapshot_file import from_document
 from broker.store.snapshots.snapshot_overview import newest_id
-from broker.store.snapshots.stored_snapshots import NoSuchSnapshot, SnapshotLostError, kept_snapshot
+from broker.store.snapshots.stored_snapshots import NoSuchSnapshot, SnapshotLostError, encoded_snapshot
 
 NEWEST = "newest"
 
@@ -27,13 +27,13 @@ def snapshot_of(context: typer.Context, wanted: str) -> tuple[Snapshot, dict[str
     """
     try:
         if wanted.endswith((".json", ".json.gz")):
-            kept = from_document(read_document(Path(wanted)), shipped_catalogue(), wanted).snapshot
-            return kept.build(), kept.sources()
+            stored = from_document(read_document(Path(wanted)), shipped_catalogue(), wanted).snapshot
+            return stored.build(), stored.sources()
         with open_store(context) as database, database.read_snapshot() as connection:
             name = newest_id(connection) if wanted == NEWEST else wanted
             if name is None:
                 raise NoSuchSnapshot("no snapshot is stored", "broker.snapshots", "run a brokerage first")
-            kept = kept_snapshot(connection, name)
-            return kept.build(), kept.sources()
+            stored = encoded_snapshot(connection, name)
+            return stored.build(), stored.sources()
     except SnapshotCorruptError as error:
         raise SnapshotLostError(f"snapshot {wanted}: {error}", "broker.snapshots", "take another one") from error

@@ -27,7 +27,7 @@ def check_store(context: typer.Context) -> None:
 
 def store_simulation(
     context: typer.Context,
-    asked: SimulationAsked,
+    request: SimulationAsked,
     comparisons: Sequence[Comparison],
     results: Sequence[CaseResult],
     took_s: float,
@@ -36,7 +36,7 @@ def store_simulation(
 
     Args:
         context: context of the command.
-        asked: settings of the simulation.
+        request: settings of the simulation.
         comparisons: figures by policy.
         results: results of all simulations, with their curves.
         took_s: seconds from the beginning to the end.
@@ -50,5 +50,5 @@ def store_simulation(
     }
     with open_store(context) as database, database.begin() as connection:
         return runs.add_done(
-            connection, KIND, asked.model_dump(mode="json"), editor_name(None), document, len(results), took_s
+            connection, KIND, request.model_dump(mode="json"), editor_name(None), document, len(results), took_s
         )

@@ -11,8 +11,8 @@ import typer
 from broker.cli.context import require
 from broker.cli.output import remark
 from broker.gdpconfig.proposals import Proposal
-from broker.simulation.commands.documents import asked_of
-from broker.simulation.commands.kept_cases import KeptCases
+from broker.simulation.commands.documents import simulation_request
+from broker.simulation.commands.kept_cases import CaseCheckpoints
 from broker.simulation.commands.running import run_cases, show
 from broker.simulation.commands.simulate import FILES, grid_of, size_of
 from broker.simulation.commands.storing import check_store, store_simulation
@@ -94,11 +94,13 @@ def sweep_simulated(
     first_scenario = grid_of_seed(1)  # a grid that cannot run is refused before anything starts
     seeded = [(seed, label, values) for seed in range(1, seeds + 1) for label, values in sides]
     cases = [Case(label, policy, seed, grid_of_seed, values, profile) for seed, label, values in seeded]
-    results = run_cases(cases, processes, dask, None if out is None else KeptCases(out))
+    results = run_cases(cases, processes, dask, None if out is None else CaseCheckpoints(out))
     comparisons = compare(results)
     show(comparisons, results, json, first_scenario.warm_up_s)
     if store_in is None:
         return
-    asked = asked_of(first_scenario, f"sweep on {name}", [label for label, _ in sides], seeds, through_database=False)
-    number = store_simulation(store_in, asked, comparisons, results, monotonic() - began_s)
+    request = simulation_request(
+        first_scenario, f"sweep on {name}", [label for label, _ in sides], seeds, through_database=False
+    )
+    number = store_simulation(store_in, request, comparisons, results, monotonic() - began_s)
     remark(f"stored: simulation {number}, page /simulations/{number}")

@@ -102,7 +102,7 @@ def note_memory(job: Job, scenario: Scenario, tally: Tally, now_s: float, needs:
         used_mb = job.memory_gb * 1024.0 * (1.0 + scenario.memory_slack)
     hours = (now_s - job.started_s) / 3600.0
     memory = tally.memory[int(max(0.0, job.started_s) // 3600.0)]
-    memory.asked_gb_h += job.memory_gb * hours
+    memory.requested_gb_h += job.memory_gb * hours
     memory.used_gb_h += used_mb / 1024.0 * hours
     memory.ran += 1
     memory.killed += killed

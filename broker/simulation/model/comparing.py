@@ -196,8 +196,8 @@ class Comparison:
     Attributes:
         means: the interval of each figure, by name.
         differences: difference of each figure from that of the first policy, paired by seed; empty for the first.
-        told: figures whose difference is significant: primary ones by their own interval, the others after Holm over
-            all of them and all policies.
+        significant: figures whose difference is significant: primary ones by their own interval, the others after Holm
+            over all of them and all policies.
         seeds_needed: number of seeds, for each primary figure, with which a difference of 2 % of the first policy's
             mean would be detected four times in five.
     """
@@ -206,7 +206,7 @@ class Comparison:
     seeds: tuple[int, ...]
     means: dict[str, Interval]
     differences: dict[str, Interval]
-    told: frozenset[str] = frozenset()
+    significant: frozenset[str] = frozenset()
     seeds_needed: dict[str, int] = field(default_factory=dict)
 
 
@@ -250,4 +250,4 @@ def _judged(own: Comparison, first: Comparison, secondary: frozenset[tuple[str, 
         count = seeds_to_find(own.differences[name], wanted) if name in own.differences else None
         if count is not None:
             needed[name] = count
-    return dataclasses.replace(own, told=frozenset(significant), seeds_needed=needed)
+    return dataclasses.replace(own, significant=frozenset(significant), seeds_needed=needed)

@@ -62,14 +62,14 @@ def holm(p_values: Mapping[Key, float], level: float = 0.05) -> frozenset[Key]:
     return frozenset(significant)
 
 
-def seeds_to_find(found: Interval, effect: float) -> int | None:
+def seeds_to_find(difference: Interval, effect: float) -> int | None:
     """Seeds needed to detect a difference of ``effect`` four times in five at 5 %; None if they cannot be computed.
 
     n = ((1.96 + 0.84) s / effect)^2, with the spread s of the paired differences.
     """
-    if math.isnan(found.half_width) or found.values < 2 or effect <= 0:
+    if math.isnan(difference.half_width) or difference.values < 2 or effect <= 0:
         return None
-    spread = found.half_width * math.sqrt(found.values) / t_quantile(found.values - 1)
+    spread = difference.half_width * math.sqrt(difference.values) / t_quantile(difference.values - 1)
     return max(2, math.ceil(((1.96 + 0.84) * spread / effect) ** 2))
 
 

@@ -249,18 +249,18 @@ def _jain(run: Run, parts: RunParts) -> float:
     return jain_of(got, demand)
 
 
-def jain_of(got: Floats, asked: Floats) -> float:
+def jain_of(got: Floats, demand: Floats) -> float:
     """Jain's index over users with demand, of received HS06 s over the smaller of the request and the fair part."""
-    fair = fair_parts(asked, float(got.sum()))
+    fair = fair_parts(demand, float(got.sum()))
     demanding = fair > 0
     return jain(np.minimum(got[demanding] / fair[demanding], 1.0))
 
 
-def fair_parts(asked: Floats, total: float) -> Floats:
+def fair_parts(demand: Floats, total: float) -> Floats:
     """Each user's max-min fair part of a total: all get the same, but nobody more than requested."""
-    parts = np.zeros(len(asked))
-    left, order = total, np.argsort(asked, kind="stable")
+    parts = np.zeros(len(demand))
+    left, order = total, np.argsort(demand, kind="stable")
     for place, user in enumerate(order):
-        parts[user] = min(float(asked[user]), left / (len(order) - place))
+        parts[user] = min(float(demand[user]), left / (len(order) - place))
         left -= parts[user]
     return parts

@@ -66,7 +66,7 @@ class RunLog:
         return self._dropped + len(self._analysis)
 
     @property
-    def kept(self) -> int:
+    def retained(self) -> int:
         """Number of runs that have not been dropped."""
         return len(self._analysis)
 
@@ -85,7 +85,7 @@ class RunLog:
             yield task, queue, OUTCOMES[outcome], start_s, end_s, bool(analysis)
 
     def columns(self, first: int | None = None) -> RunColumns:
-        """The kept runs, or those from ``first`` on, as columns.
+        """The retained runs, or those from ``first`` on, as columns.
 
         Raises:
             IndexError: the first has been dropped.
@@ -141,7 +141,7 @@ class RunColumns:
 class MemoryTally:
     """Memory that jobs held and used, in GB h; how many jobs ran, and how many were killed for memory."""
 
-    asked_gb_h: float = 0.0
+    requested_gb_h: float = 0.0
     used_gb_h: float = 0.0
     ran: int = 0
     killed: int = 0

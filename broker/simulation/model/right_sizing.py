@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from broker.domain.memory_prior import UsedMemory, memory_prior, used_memory
-from broker.domain.quantiles import asked_memory_mb, enough_of_kind, learned_quantile
+from broker.domain.quantiles import enough_of_kind, learned_quantile, memory_request_mb
 from broker.domain.sizing_values import FIRST_JOBS, LAST_JOBS, SizingValues, sizing_values
 from broker.gdpconfig import Tuning
 
@@ -71,7 +71,7 @@ class MemoryRecord:
             return None
         self.seen = number
         if by != "learned":
-            self.request_mb = float(asked_memory_mb(1024.0 * np.array(self.finished)))
+            self.request_mb = float(memory_request_mb(1024.0 * np.array(self.finished)))
         if by == "scouts":
             return None
         values = shipped_values()

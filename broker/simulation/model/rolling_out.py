@@ -121,7 +121,7 @@ def _roll(
 def _measured_waits(loop: ClosedLoop, beginning: Beginning, end_s: float) -> _Waits:
     """The waits of a roll-out; ``end_s`` replaces missing starts, NaN if the end was not reached."""
     scenario, grid = loop.scenario, loop.grid
-    waits_found = _Waits(defaultdict(list), defaultdict(list), defaultdict(list))
+    all_waits = _Waits(defaultdict(list), defaultdict(list), defaultdict(list))
     firsts: dict[int, float] = {}
     for number, state in grid.tasks.items():
         first = state.first_start_s
@@ -130,9 +130,9 @@ def _measured_waits(loop: ClosedLoop, beginning: Beginning, end_s: float) -> _Wa
         if group is not None:
             firsts[group.task] = float(np.fmin(firsts.get(group.task, np.nan), started))
         elif shape is not None and state.task.arrival_s <= NEXT_S:
-            waits_found.kinds[shape.share, shape.resource_type].append(started - state.task.arrival_s)
+            all_waits.kinds[shape.share, shape.resource_type].append(started - state.task.arrival_s)
     for task, started in firsts.items():
-        waits_found.tasks[task].append(started)
+        all_waits.tasks[task].append(started)
     queues, shares = [queue.name for queue in scenario.queues], [name for name, _ in scenario.shares]
     came: dict[tuple[int, int], dict[float, float]] = defaultdict(dict)
     for assigned, start, queue, share in _starts(loop, end_s):
@@ -140,8 +140,8 @@ def _measured_waits(loop: ClosedLoop, beginning: Beginning, end_s: float) -> _Wa
             at = came[queue, share]
             at[assigned] = float(np.fmin(at.get(assigned, np.nan), start - assigned))
     for (queue, share), waits in came.items():
-        waits_found.lines[queues[queue], shares[share]] = list(waits.values())
-    return waits_found
+        all_waits.lines[queues[queue], shares[share]] = list(waits.values())
+    return all_waits
 
 
 def _starts(loop: ClosedLoop, end_s: float) -> Sequence[tuple[float, float, int, int]]:

@@ -98,7 +98,7 @@ def read_scenario(text: str, name: str) -> GridChoice | FixedScenario | Calibrat
             raise SimulationError(
                 f"unknown key {extra[0]}", name, "there are grid, version, parameters, changes, calibration"
             )
-        parameters = _made(GridParameters, content.get("parameters") or {}, f"{name}: parameters")
+        parameters = _parse(GridParameters, content.get("parameters") or {}, f"{name}: parameters")
         changes = _changes_of_fit(content.get("changes") or {}, f"{name}: changes")
         return CalibratedChoice(read_calibration(content, name), parameters, name, changes=changes)
     if "grid" in content:
@@ -159,7 +159,7 @@ def _grid_choice(content: Mapping[str, Any], name: str) -> GridChoice:
     extra = sorted(set(content) - {"grid", "parameters", "changes"}, key=str)
     if extra:
         raise SimulationError(f"unknown key {extra[0]}", name, "there are grid, parameters, changes")
-    parameters = _made(GridParameters, content.get("parameters") or {}, f"{name}: parameters")
+    parameters = _parse(GridParameters, content.get("parameters") or {}, f"{name}: parameters")
     changes = _fields(content.get("changes") or {}, f"{name}: changes")
     return GridChoice(str(content["grid"]), parameters, tuple(changes.items()))
 
@@ -182,10 +182,10 @@ def _fields(content: Mapping[str, Any], place: str) -> dict[str, Any]:
         if key not in known:
             raise SimulationError(f"unknown key {key}", place, f"there are {', '.join(sorted(known))}")
         if key in _PARTS:
-            values[key] = _made(_PARTS[key], value, where)
+            values[key] = _parse(_PARTS[key], value, where)
         elif key in _LISTS:
             entries = value if isinstance(value, list) else []
-            values[key] = tuple(_made(_LISTS[key], entry, f"{where}[{n}]") for n, entry in enumerate(entries))
+            values[key] = tuple(_parse(_LISTS[key], entry, f"{where}[{n}]") for n, entry in enumerate(entries))
         elif key == "shares":
             values[key] = tuple((str(share), _number(weight, where)) for share, weight in dict(value).items())
         elif key == "share_vos":
@@ -213,7 +213,7 @@ def _number(value: Any, where: str) -> float:
     return float(value)
 
 
-def _made(kind: Any, value: Any, where: str) -> Any:
+def _parse(kind: Any, value: Any, where: str) -> Any:
     if not isinstance(value, Mapping):
         raise SimulationError(f"{value!r} is no mapping", where, "give keys with values")
     known = [field.name for field in dataclasses.fields(kind)]

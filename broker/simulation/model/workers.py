@@ -99,7 +99,7 @@ class WorkerPool:
         self._queued: list[dict[str, int]] = [{} for _ in queues]
         self._running: list[dict[Worker, None]] = [{} for _ in queues]
         self._idle: list[dict[Worker, None]] = [{} for _ in queues]
-        self._asking: list[list[Worker]] = [[] for _ in queues]
+        self._requesters: list[list[Worker]] = [[] for _ in queues]
         self._of: dict[Job, Worker] = {}
         self.ended: list[Worker] | None = None
         self._batch: list[SlotQueue[Worker]] = [
@@ -119,7 +119,7 @@ class WorkerPool:
 
     def serve(self, queue: int) -> None:
         """Let workers without a job request one, after jobs have arrived or ended."""
-        requesting, self._asking[queue] = self._asking[queue], []
+        requesting, self._requesters[queue] = self._requesters[queue], []
         for worker in requesting:
             if not self._ask(worker):
                 self._rest(worker)
@@ -141,7 +141,7 @@ class WorkerPool:
         worker = self._of.pop(job)
         worker.job = None
         if self._grid.up[worker.queue] and self._grid.events.now < worker.ends_s:
-            self._asking[worker.queue].append(worker)
+            self._requesters[worker.queue].append(worker)
         else:
             self._stop(worker)
 

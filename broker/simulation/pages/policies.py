@@ -43,9 +43,9 @@ class Drawn:
         return ["Hour|n", *(f"{policy}|n" for policy in self.policies)]
 
 
-def drawn_curves(found: SimulationAnswer) -> list[Drawn]:
+def drawn_curves(simulation: SimulationAnswer) -> list[Drawn]:
     """The first ``MOST_CURVES`` curves of a simulation."""
-    curves = found.curves[:MOST_CURVES]
+    curves = simulation.curves[:MOST_CURVES]
     lines = sum(min(len(curve.lines), MOST_LINES) for curve in curves)
     most = max(8, min(96, MOST_POINTS // (3 * max(1, lines))))
     return [_drawn(curve, most) for curve in curves]

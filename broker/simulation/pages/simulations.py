@@ -46,8 +46,8 @@ def list_simulations(request: Request, api: State, after: After = None, limit: L
     """Simulations that were kept, the newest first."""
     before = key_of(after, (int,))
     with api.database.begin() as connection:
-        found = runs.newest(connection, limit + 1, None if before is None else before[0], KIND)
-    page = page_of(simulation_lines(found), limit, lambda line: [line.id])
+        newest = runs.newest(connection, limit + 1, None if before is None else before[0], KIND)
+    page = page_of(simulation_lines(newest), limit, lambda line: [line.id])
     return show(request, "simulations", page, title="Simulations")
 
 
@@ -56,46 +56,48 @@ def list_simulations(request: Request, api: State, after: After = None, limit: L
 def one_simulation(request: Request, api: State, simulation: Annotated[int, Path(ge=1, le=LARGEST_ID)]) -> Response:
     """A simulation: figures of merit by policy, what differs from the first, and curves over time."""
     with api.database.begin() as connection:
-        found = simulation_answer(runs.find(connection, simulation), simulation)
+        answer = simulation_answer(runs.find(connection, simulation), simulation)
     return show(
         request,
         "simulation",
-        found,
+        answer,
         title=f"Simulation {simulation}",
-        sentence=verdict_sentence(found),
-        rows=figure_rows(found),
-        heads=["Figure", *(f"{one.policy}|n" for one in found.policies)],
-        curves=lambda: drawn_curves(found),
+        sentence=verdict_sentence(answer),
+        rows=figure_rows(answer),
+        heads=["Figure", *(f"{one.policy}|n" for one in answer.policies)],
+        curves=lambda: drawn_curves(answer),
         line_styles=LINE_STYLES,
-        omitted=max(0, len(found.curves) - MOST_CURVES),
+        omitted=max(0, len(answer.curves) - MOST_CURVES),
     )
 
 
-def verdict_sentence(found: SimulationAnswer) -> str:
+def verdict_sentence(simulation: SimulationAnswer) -> str:
     """The verdicts of each policy against the first one, counted over the figures of merit. Pure."""
-    if len(found.policies) < 2:
+    if len(simulation.policies) < 2:
         return "One policy was simulated: nothing is compared."
     sentences = []
-    for one in found.policies[1:]:
+    for one in simulation.policies[1:]:
         verdicts = Counter(each.verdict for each in one.differences.values())
         sentences.append(
-            f"{one.policy} is better than {found.policies[0].policy} in {verdicts['better']} figures, worse in "
+            f"{one.policy} is better than {simulation.policies[0].policy} in {verdicts['better']} figures, worse in "
             f"{verdicts['worse']}, and no different in {verdicts['no_difference']}"
         )
     return "; ".join(sentences) + "."
 
 
-def figure_rows(found: SimulationAnswer) -> list[FigureRow]:
+def figure_rows(simulation: SimulationAnswer) -> list[FigureRow]:
     """The figures in their order, with a cell for each policy; figures that no policy has are left out."""
     return [
-        FigureRow(name, figure.meaning, tuple(_cell(found, name, place) for place in range(len(found.policies))))
+        FigureRow(
+            name, figure.meaning, tuple(_cell(simulation, name, place) for place in range(len(simulation.policies)))
+        )
         for name, figure in FIGURES.items()
-        if any(one.figures[name].values for one in found.policies if name in one.figures)
+        if any(one.figures[name].values for one in simulation.policies if name in one.figures)
     ]
 
 
-def _cell(found: SimulationAnswer, name: str, place: int) -> FigureCell:
-    policy = found.policies[place]
+def _cell(simulation: SimulationAnswer, name: str, place: int) -> FigureCell:
+    policy = simulation.policies[place]
     if name not in policy.figures:
         return FigureCell(cell(name, None, None), "", None)
     value, difference = policy.figures[name], policy.differences.get(name)

@@ -29,8 +29,8 @@ def list_simulations(request: Request, api: State, after: After = None, limit: L
     """List stored simulations, newest first."""
     before = key_of(after, (int,))
     with api.database.begin() as connection:
-        found = runs.newest(connection, limit + 1, None if before is None else before[0], KIND)
-    return answer(request, page_of(simulation_lines(found), limit, lambda line: [line.id]))
+        newest = runs.newest(connection, limit + 1, None if before is None else before[0], KIND)
+    return answer(request, page_of(simulation_lines(newest), limit, lambda line: [line.id]))
 
 
 @router.get("/simulations/{simulation}", response_model=SimulationAnswer)
@@ -38,5 +38,5 @@ def list_simulations(request: Request, api: State, after: After = None, limit: L
 def get_simulation(request: Request, api: State, simulation: Annotated[int, Path(ge=1, le=LARGEST_ID)]) -> Response:
     """Get a simulation: figures with intervals by policy, differences from the first policy, curves."""
     with api.database.begin() as connection:
-        found = runs.find(connection, simulation)
-    return answer(request, simulation_answer(found, simulation))
+        run = runs.find(connection, simulation)
+    return answer(request, simulation_answer(run, simulation))

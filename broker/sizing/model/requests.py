@@ -28,19 +28,19 @@ class Change(ColumnChange):
     source: Source = field(kw_only=True)
 
 
-def is_due(finished: int, finished_then: int | None, *, is_asked: bool) -> bool:
+def is_due(finished: int, finished_then: int | None, *, is_requested: bool) -> bool:
     """Whether a task is due for evaluation: at 5 finished jobs, then at each doubling up to 1000, and on request.
 
     Args:
         finished: jobs finished so far.
         finished_then: jobs finished at the last evaluation; None if there was none.
-        is_asked: whether an evaluation was requested (``walltimeunit`` is NULL).
+        is_requested: whether an evaluation was requested (``walltimeunit`` is NULL).
     """
     if finished < FIRST_JOBS:
         return False
     if finished_then is None:
         return True
-    return (finished >= 2 * finished_then and finished_then < LAST_JOBS) or (is_asked and finished > finished_then)
+    return (finished >= 2 * finished_then and finished_then < LAST_JOBS) or (is_requested and finished > finished_then)
 
 
 def scouts_change(task: Mapping[str, Any], values: Mapping[str, Any], finished: int) -> Change | None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from broker.domain.arrays import Bools, Floats, Ints
-from broker.domain.quantiles import asked_memory_mb, percentile
+from broker.domain.quantiles import memory_request_mb, percentile
 
 MOST_JOBS = 1000
 DEFAULT_CORE_POWER = 10.0
@@ -122,7 +122,7 @@ def _memory(jobs: EndedJobs, task: TaskRequest, by: ScoutSettings) -> dict[str, 
     values = values[~np.isnan(values)]
     if not len(values):
         return {}
-    requested_mb = asked_memory_mb(values, by.ramcount_rank, by.ramcount_margin_percent, by.ramcount_min_mb or 0)
+    requested_mb = memory_request_mb(values, by.ramcount_rank, by.ramcount_margin_percent, by.ramcount_min_mb or 0)
     return {"ramcount": requested_mb, "ramunit": "MBPerCore" if task.ramunit == "MBPerCore" else "MB"}
 
 

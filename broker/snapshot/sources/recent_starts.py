@@ -30,14 +30,14 @@ class RecentStarts(Source):
     def build(self, raw: RawSource, snapshot: Snapshot) -> Mapping[str, float]:
         """By queue, the mean number of jobs that started in an hour, over the last six hours."""
         first, last = (_ten_minutes(snapshot.now_s - ago) for ago in (21600.0, 300.0))
-        found: dict[str, float] = {}
+        rates: dict[str, float] = {}
         for read in self.reads:
             for row in raw.rows(read.name).records():
                 at = row["starttime"]
                 if isinstance(at, datetime) and first <= seconds(at, "starttime") < last:
                     queue = row["computingsite"] or ""
-                    found[queue] = found.get(queue, 0.0) + float(row["counted"]) / ((last - first) / 3600.0)
-        return found
+                    rates[queue] = rates.get(queue, 0.0) + float(row["counted"]) / ((last - first) / 3600.0)
+        return rates
 
 
 def _ten_minutes(time_s: float) -> float:

@@ -52,9 +52,9 @@ def build_slots(source: RawSource, unified: dict[str, int], now_s: float, droppe
             dropped_rows.append(DroppedRow("slots", str(row["pandaqueuename"])[:80], bad.code, str(bad)))
             continue
         if numslots >= 0 and (math.isnan(expiry) or expiry > now_s):
-            key, found = (queue, share, kind), (-math.inf if math.isnan(changed_s) else changed_s, numslots)
-            if key not in newest or found[0] >= newest[key][0]:
-                newest[key] = found
+            key, entry = (queue, share, kind), (-math.inf if math.isnan(changed_s) else changed_s, numslots)
+            if key not in newest or entry[0] >= newest[key][0]:
+                newest[key] = entry
     rows = sorted(((*key, numslots) for key, (_, numslots) in newest.items()), key=str)
     return SlotTable(
         unified=np.array([row[0] for row in rows], dtype=np.int64),

@@ -18,7 +18,7 @@ from broker.domain.instants import naive
 from broker.store.connection.tables import Names, TableCatalogue
 
 #: Evaluations of ended tasks are removed when they are older than this.
-KEPT_AFTER_END = timedelta(minutes=120)
+ENDED_TASK_RETENTION = timedelta(minutes=120)
 SHOWN_METRICS = ("gshare_preference", "analy_site_eval", "analy_pmerge_jobs_wait_time", "analy_user_eval")
 
 # PanDA's table has a unique key that ours lacks: existing rows are updated, however many there are, and others added.
@@ -84,7 +84,7 @@ def write_tasks(connection: sa.Connection, names: Names, rows: Sequence[TaskRow]
 
 def forget_ended_tasks(connection: sa.Connection, names: Names, now: datetime) -> int:
     """Remove old evaluations of ended tasks, and return their number."""
-    values = {"metric": TASK_METRIC, "oldest": naive(now - KEPT_AFTER_END)}
+    values = {"metric": TASK_METRIC, "oldest": naive(now - ENDED_TASK_RETENTION)}
     return connection.execute(sa.text(names.sql(_DELETE_CLASSES_OF_ENDED_TASKS)), values).rowcount
 
 

@@ -52,7 +52,7 @@ _left_s: ContextVar[float] = ContextVar("_left_s", default=float("inf"))
 """Seconds left to the work for which a connection is being taken from a pool."""
 
 # The connections that the current attempt to connect has opened; None outside of an attempt.
-_made: ContextVar[list[psycopg.Connection[Any]] | None] = ContextVar("_made", default=None)
+_new_connections: ContextVar[list[psycopg.Connection[Any]] | None] = ContextVar("_new_connections", default=None)
 
 _ONLY_READS = "25006"
 """SQLSTATE of a write in a read-only transaction, such as any on a standby."""
@@ -266,7 +266,7 @@ class Database:
     @contextlib.contextmanager
     def _connection(self) -> Iterator[sa.Connection]:
         new_connections: list[psycopg.Connection[Any]] = []
-        waiting, attempt = _left_s.set(self._left_s()), _made.set(new_connections)
+        waiting, attempt = _left_s.set(self._left_s()), _new_connections.set(new_connections)
         try:
             connection = self.engine.connect()
         except BaseException as error:
@@ -278,7 +278,7 @@ class Database:
             raise
         finally:
             _left_s.reset(waiting)
-            _made.reset(attempt)
+            _new_connections.reset(attempt)
         with connection:
             if self._work is None:
                 yield connection
@@ -339,7 +339,7 @@ def _bound_pool(engine: sa.Engine) -> None:
     ) -> Any:
         within_s = _patience_s(float(keywords.get("connect_timeout", CONNECT_WITHIN_S)))
         connection = dialect.connect(*arguments, **keywords | {"connect_timeout": math.ceil(within_s)})
-        new_connections = _made.get()
+        new_connections = _new_connections.get()
         if new_connections is not None:
             new_connections.append(cast("psycopg.Connection[Any]", connection))
         watch = contextlib.ExitStack()

@@ -108,7 +108,7 @@ class EmbeddedServer:
             return
         with self._lock():
             self._drop_handle()
-            if not self._others() and not self._is_kept() and not self._clients_stay():
+            if not self._others() and not self._is_pinned() and not self._clients_stay():
                 self._stop_server()
 
     def keep(self) -> None:
@@ -128,7 +128,7 @@ class EmbeddedServer:
             return True
 
     @property
-    def is_made(self) -> bool:
+    def is_initialised(self) -> bool:
         """Whether the data folder is initialised."""
         return (self.pgdata / "PG_VERSION").exists()
 
@@ -207,7 +207,7 @@ class EmbeddedServer:
             return ""
         return "\n".join((lines[0], lines[2])) if len(lines) > 2 else ""
 
-    def _is_kept(self) -> bool:
+    def _is_pinned(self) -> bool:
         if not self._pin.exists():
             return False
         return self._pin.read_text(encoding="utf-8") == self._identity()
@@ -251,7 +251,7 @@ class EmbeddedServer:
 
     def _ensure_initialised(self, account: Account) -> None:
         """Create the data folder under a temporary name first, so that an interrupted run leaves no partial one."""
-        if self.is_made:
+        if self.is_initialised:
             return
         for leftover in self.home.glob("pgdata.new-*"):
             shutil.rmtree(leftover, ignore_errors=True)

@@ -43,20 +43,20 @@ class ColumnFault:
         table: name of a PanDA table.
         column: name of the column; empty if the table is missing.
         expected: declared type; empty if the column or table is missing.
-        found: actual type; empty if the column or table is missing.
+        actual: actual type; empty if the column or table is missing.
     """
 
     table: str
     column: str = ""
     expected: str = ""
-    found: str = ""
+    actual: str = ""
 
     def __str__(self) -> str:
         if not self.column:
             return f"table {self.table} is gone"
-        if not self.found:
+        if not self.actual:
             return f"column {self.table}.{self.column} is gone"
-        return f"column {self.table}.{self.column} is {self.found}, not {self.expected}"
+        return f"column {self.table}.{self.column} is {self.actual}, not {self.expected}"
 
 
 class ColumnsChanged(Refused):
@@ -77,20 +77,20 @@ def kind_of(sql_type: str) -> str:
     return _KIND_OF.get(name.removesuffix(" without time zone").removesuffix(" with time zone"), name)
 
 
-def faults_of(wanted: PandaColumns, found: Mapping[str, str], declared: Mapping[str, str]) -> tuple[ColumnFault, ...]:
+def faults_of(wanted: PandaColumns, actual: Mapping[str, str], declared: Mapping[str, str]) -> tuple[ColumnFault, ...]:
     """The required columns that cannot be read.
 
     Args:
         wanted: the columns to read.
-        found: columns of the table in the database with their types; empty if there is no such table.
+        actual: columns of the table in the database with their types; empty if there is no such table.
         declared: columns with their expected types; a column that is not declared may have any type.
     """
-    if not found:
+    if not actual:
         return () if wanted.table_optional else (ColumnFault(wanted.table),)
     faults = []
     for column in wanted.columns:
-        if column not in found:
+        if column not in actual:
             faults += [] if column in wanted.optional else [ColumnFault(wanted.table, column)]
-        elif column in declared and kind_of(found[column]) != kind_of(declared[column]):
-            faults.append(ColumnFault(wanted.table, column, declared[column], found[column]))
+        elif column in declared and kind_of(actual[column]) != kind_of(declared[column]):
+            faults.append(ColumnFault(wanted.table, column, declared[column], actual[column]))
     return tuple(faults)

@@ -281,15 +281,15 @@ class MissingParts:
     columns: Mapping[str, tuple[str, ...]]
 
     @classmethod
-    def of(cls, wanted: Mapping[str, TableShape], found: Mapping[str, Mapping[str, str]]) -> MissingParts:
+    def of(cls, wanted: Mapping[str, TableShape], existing: Mapping[str, Mapping[str, str]]) -> MissingParts:
         """Compare the declared tables with the existing ones."""
         columns = {
-            name: tuple(column for column in shape.columns if column not in found[name])
+            name: tuple(column for column in shape.columns if column not in existing[name])
             for name, shape in wanted.items()
-            if name in found
+            if name in existing
         }
         return cls(
-            tuple(name for name in wanted if name not in found),
+            tuple(name for name in wanted if name not in existing),
             {name: missing for name, missing in columns.items() if missing},
         )
 
@@ -302,25 +302,27 @@ class TableCatalogue:
 
     Args:
         names: the schema names.
-        found: types of the columns by PanDA table and column, from :func:`read_columns`.
+        column_types: types of the columns by PanDA table and column, from :func:`read_columns`.
     """
 
-    def __init__(self, names: Names, found: Mapping[str, Mapping[str, str]]) -> None:
+    def __init__(self, names: Names, column_types: Mapping[str, Mapping[str, str]]) -> None:
         self.names = names
-        self._found = found
+        self._column_types = column_types
 
     @classmethod
     def read(cls, connection: sa.Connection, names: Names) -> TableCatalogue:
         """Read the catalogue of the database; a mirror copy has only the columns of PanDA's own table."""
-        found = read_columns(connection, names)
+        column_types = read_columns(connection, names)
         if connection.scalar(sa.text("SELECT to_regclass('broker.mirror_copies')")) is not None:
             for name, lacking in connection.execute(sa.text(_READ_LACKING)):
-                found[name] = {column: kind for column, kind in found.get(name, {}).items() if column not in lacking}
-        return cls(names, found)
+                column_types[name] = {
+                    column: kind for column, kind in column_types.get(name, {}).items() if column not in lacking
+                }
+        return cls(names, column_types)
 
     def columns_present(self, table: str) -> frozenset[str]:
         """The columns of ``table``; empty if there is no such table."""
-        return frozenset(self._found.get(table, ()))
+        return frozenset(self._column_types.get(table, ()))
 
     def select_list(self, table: str, columns: Iterable[str], alias: str = "") -> str:
         """SQL that lists ``columns`` of ``table`` in order, with typed NULLs for missing ones.
@@ -348,7 +350,7 @@ class TableCatalogue:
         """
         wanted = tuple(columns)
         counted = counted_table(table, wanted)
-        if counted in self._found:
+        if counted in self._column_types:
             listed = ", ".join(quoted(column) for column in wanted)
             return f"(SELECT {listed} FROM {self.names.table(counted)}, generate_series(1, counted))"  # noqa: S608 - quoted names
         if self.columns_present(table):
@@ -368,14 +370,16 @@ class TableCatalogue:
 
     def faults(self, wanted: PandaColumns) -> tuple[ColumnFault, ...]:
         """The required columns that cannot be read."""
-        found = self._found.get(counted_table(wanted.table, wanted.columns), self._found.get(wanted.table, {}))
+        types = self._column_types.get(
+            counted_table(wanted.table, wanted.columns), self._column_types.get(wanted.table, {})
+        )
         shape = self._declared.get(wanted.table)
-        return faults_of(wanted, found, shape.columns if shape else {})
+        return faults_of(wanted, types, shape.columns if shape else {})
 
     @cached_property
     def missing(self) -> MissingParts:
         """The declared tables and columns that the database lacks."""
-        return MissingParts.of(self._declared, self._found)
+        return MissingParts.of(self._declared, self._column_types)
 
     @cached_property
     def _declared(self) -> dict[str, TableShape]:

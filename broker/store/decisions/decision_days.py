@@ -24,16 +24,16 @@ _ASK_FOR_STRAY_ROWS = sa.text("""
 
 
 @dataclass(frozen=True)
-class MadeDays:
+class NewPartitions:
     """The result of creating partitions ahead.
 
     Attributes:
-        made: days whose partitions were created now.
+        created: days whose partitions were created now.
         stray: days that get no partition because they have rows in the default one already.
         owned: whether this role may create partitions at all.
     """
 
-    made: tuple[date, ...]
+    created: tuple[date, ...]
     stray: tuple[date, ...]
     owned: bool
 
@@ -59,11 +59,11 @@ def missing(connection: sa.Connection, now: datetime, ahead: int) -> bool:
     return not wanted <= set(days(connection))
 
 
-def make(connection: sa.Connection, now: datetime, ahead: int) -> MadeDays:
+def make(connection: sa.Connection, now: datetime, ahead: int) -> NewPartitions:
     """Create the missing partitions of the day of ``now`` and of the ``ahead`` days after it."""
     if not may_change(connection):
-        return MadeDays((), (), owned=False)
-    known, made, stray = set(days(connection)), [], []
+        return NewPartitions((), (), owned=False)
+    known, created, stray = set(days(connection)), [], []
     for offset in range(ahead + 1):
         start = day_of(now) + timedelta(days=offset)
         if start.date() in known:
@@ -76,8 +76,8 @@ def make(connection: sa.Connection, now: datetime, ahead: int) -> MadeDays:
             f"CREATE TABLE {_name(start.date())} PARTITION OF broker.decisions "
             f"FOR VALUES FROM ('{start.isoformat()}') TO ('{end.isoformat()}')"
         )
-        made.append(start.date())
-    return MadeDays(tuple(made), tuple(stray), owned=True)
+        created.append(start.date())
+    return NewPartitions(tuple(created), tuple(stray), owned=True)
 
 
 def ended_before(known: Sequence[date], moment: datetime) -> list[date]:

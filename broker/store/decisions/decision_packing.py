@@ -65,7 +65,7 @@ class DecisionPacker:
         return Legend(tuple(sorted(names | set(self._legend.names))), (), tuple(all_codes), order, order)
 
 
-def kept(connection: sa.Connection) -> bool:
+def has_unpacked(connection: sa.Connection) -> bool:
     """Whether unpacked decisions of older releases remain."""
     return bool(connection.scalar(sa.text("SELECT EXISTS (SELECT FROM broker.decisions_unpacked)")))
 

@@ -231,10 +231,10 @@ def latest_of_each(
         return []
     moments = [row.decided_at for row in rows]
     known = {stored.id: stored for stored in by_id(connection, [row.id for row in rows], min(moments), max(moments))}
-    as_made = [known[row.id] for row in rows if row.id in known]
-    decisions = with_live_counts(connection, as_made)
+    originals = [known[row.id] for row in rows if row.id in known]
+    decisions = with_live_counts(connection, originals)
     if until is not None:
-        decisions = _as_seen_until(connection, as_made, decisions, until)
+        decisions = _as_seen_until(connection, originals, decisions, until)
     return [as_last_seen(stored) for stored in _of_last_cycle(decisions)]
 
 
@@ -306,36 +306,37 @@ def _last_states(connection: Connection, jeditaskid: int, brokerage: str | None)
 
 
 def _as_seen_until(
-    connection: Connection, as_made: Sequence[StoredDecision], live: Sequence[StoredDecision], until: datetime
+    connection: Connection, originals: Sequence[StoredDecision], live: Sequence[StoredDecision], until: datetime
 ) -> list[StoredDecision]:
     """The decisions as they were known at ``until``, without later repeats."""
     late = {stored.id for stored in live if stored.last_seen_at is not None and stored.last_seen_at > until}
     late_decisions = [
         (stored.record.decision.brokerage, stored.id, stored.origin.decided_at)
-        for stored in as_made
+        for stored in originals
         if stored.id in late
     ]
     seen = sightings(connection, late_decisions, until)
     return [
-        seen_at(made, seen[made.id]) if made.id in late else known for made, known in zip(as_made, live, strict=True)
+        seen_at(original, seen[original.id]) if original.id in late else known
+        for original, known in zip(originals, live, strict=True)
     ]
 
 
-def seen_at(made: StoredDecision, seen: Sightings) -> StoredDecision:
+def seen_at(stored: StoredDecision, seen: Sightings) -> StoredDecision:
     """A decision as of the last cycle in ``seen``."""
     return dataclasses.replace(
-        made,
+        stored,
         seen_again=seen.times,
         last_seen_at=seen.last_at,
         last_agent_run=seen.last_run,
     )
 
 
-def waiting_from(made: StoredDecision, moment: datetime) -> DecisionRecord:
+def waiting_from(stored: StoredDecision, moment: datetime) -> DecisionRecord:
     """The record of a decision made again at ``moment``: its task waits equally long, counted from then."""
-    until = made.record.pending_until
-    later = None if until is None else until + (moment - made.origin.decided_at)
-    return dataclasses.replace(made.record, pending_until=later)
+    until = stored.record.pending_until
+    later = None if until is None else until + (moment - stored.origin.decided_at)
+    return dataclasses.replace(stored.record, pending_until=later)
 
 
 def _of_last_cycle(decisions: Sequence[StoredDecision]) -> list[StoredDecision]:

@@ -42,13 +42,13 @@ def codes_at(connection: Connection, ids: Sequence[int], first: datetime, last: 
     """
     rows = tuples(connection, _READ, {"ids": list(ids), "first": first, "last": last})
     known = legends.read(connection, [legend for _, legend, *_ in rows if legend is not None])
-    found = _codes(rows, known, queue)
-    others = [number for number, *_ in rows if number not in found]
+    code_by_number = _codes(rows, known, queue)
+    others = [number for number, *_ in rows if number not in code_by_number]
     if others:
         decisions = by_id(connection, others, first, last, REASONS_ALONE)
         codes = codes_of([stored.record.decision for stored in decisions], queue)
-        found |= {stored.id: code for stored, code in zip(decisions, codes, strict=True)}
-    return {number: code for number, code in found.items() if code is not None}
+        code_by_number |= {stored.id: code for stored, code in zip(decisions, codes, strict=True)}
+    return {number: code for number, code in code_by_number.items() if code is not None}
 
 
 def _codes(rows: Iterable[tuple[Any, ...]], known: Mapping[int, Legend], queue: str) -> dict[int, str | None]:

@@ -192,16 +192,16 @@ def _changes(row: Any) -> dict[int, bytes]:
         raise _unreadable(error) from error
 
 
-def _seen_again(made: StoredDecision, difference: bytes | None, key: CycleKey) -> StoredDecision:
+def _seen_again(stored: StoredDecision, difference: bytes | None, key: CycleKey) -> StoredDecision:
     """A decision as a later cycle of the same day made it."""
-    record = waiting_from(made, key.origin.decided_at)
+    record = waiting_from(stored, key.origin.decided_at)
     if difference is not None:
         try:
-            body = changed(body_of(made.record), difference)
+            body = changed(body_of(stored.record), difference)
             record = with_body(record, body)
         except (RepeatsCorruptError, RemarksCorruptError, ValueError) as error:
             raise _unreadable(error) from error
-    return dataclasses.replace(made, origin=key.origin, record=record)
+    return dataclasses.replace(stored, origin=key.origin, record=record)
 
 
 def _unreadable(error: Exception) -> RepeatsUnreadable:

@@ -19,7 +19,7 @@ from broker.store.connection.tables import TableCatalogue
 from broker.store.reads.chunk_reads import WorkSelection, read_input_datasets, read_ready_files, read_tasks
 from broker.store.reads.replica_reads import read_catalogue, read_named_files, read_rank_limits
 from broker.work.assemble import CycleWork, assemble
-from broker.work.catalogue import asked_dids, at_vp_endpoints, files_of_dids, place_datasets
+from broker.work.catalogue import at_vp_endpoints, distinct_dids, files_of_dids, place_datasets
 from broker.work.chunks import (
     ChunkTable,
     FileRequests,
@@ -134,7 +134,7 @@ def _load_places(
     statuses: tuple[str, ...],
 ) -> InputPlaces:
     wanted: Ints = real_datasets(inputs)
-    dids, did_of = asked_dids(datasets, wanted)
+    dids, did_of = distinct_dids(datasets, wanted)
     answer = read_catalogue(connection, catalogue, dids)
     if whole_constituents:
         answer = at_vp_endpoints(answer)

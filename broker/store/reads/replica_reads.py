@@ -25,13 +25,13 @@ ENDPOINT_ROWS = PandaColumns("ddm_endpoint", ("ddm_endpoint_name", "is_tape"))
 RANKED_ROWS = PandaColumns("jedi_dataset_contents", ("jeditaskid", "datasetid", "fileid"))
 NAMED_ROWS = PandaColumns("jedi_dataset_contents", ("jeditaskid", "datasetid", "fileid", "lfn", "scope", "status"))
 #: The requested DIDs, each with and without the ``/`` of a container, so that a join by equality uses the index.
-_ASKED = """
+_FROM_DIDS = """
     FROM unnest(CAST(:positions AS bigint[]), CAST(:scopes AS text[]), CAST(:names AS text[]))
          AS a (position, scope, name)
 """
 
 
-def asked_values(dids: Sequence[Did]) -> dict[str, str]:
+def did_parameters(dids: Sequence[Did]) -> dict[str, str]:
     """The query parameters for the requested DIDs, each with and without the ``/`` of a container."""
     names = [name for _, name in dids]
     return {
@@ -47,26 +47,28 @@ def read_catalogue(connection: sa.Connection, catalogue: TableCatalogue, dids: t
     Names are looked up with and without the ``/`` of a container. Whether a replica is on tape is taken from the
     record of the endpoint, else from the row of the replica.
     """
-    asked = list(dids)
-    parts = _read_parts(connection, catalogue.names, asked)
-    values = asked_values(asked)
+    all_dids = list(dids)
+    parts = _read_parts(connection, catalogue.names, all_dids)
+    values = did_parameters(all_dids)
     metadata = _read_metadata(connection, catalogue.names, values)
     groupings = {position: rules for position, (rules, _) in metadata.items()}
     lengths = {position: length for position, (_, length) in metadata.items() if length is not None}
     replicas, dropped_rows = _read_replicas(connection, catalogue, values)
-    return Catalogue(tuple(asked), replicas, groupings, lengths, parts, unanswered(connection, asked), dropped_rows)
+    return Catalogue(
+        tuple(all_dids), replicas, groupings, lengths, parts, unanswered(connection, all_dids), dropped_rows
+    )
 
 
 def _read_parts(connection: sa.Connection, names: Names, dids: list[Did]) -> dict[int, tuple[int, ...]]:
     """Constituents by container; DIDs that are not in ``dids`` are appended to it."""
     query = (
-        f"SELECT a.position, c.child_scope, c.child_name {_ASKED} "
+        f"SELECT a.position, c.child_scope, c.child_name {_FROM_DIDS} "
         f"JOIN {names.own('container_contents')} AS c ON c.scope = a.scope AND c.name = a.name "
         "ORDER BY a.position, c.child_scope, c.child_name"
     )
     position = {did: index for index, did in enumerate(dids)}
     parts: dict[int, list[int]] = {}
-    for container, scope, name in connection.execute(sa.text(query), asked_values(dids)).all():
+    for container, scope, name in connection.execute(sa.text(query), did_parameters(dids)).all():
         did = (str(scope), str(name))
         if did not in position:
             position[did] = len(dids)
@@ -81,7 +83,7 @@ def _read_metadata(
     """Groupings of rules, and lengths, by position of the DID."""
     # few distinct groupings occur: read as text, each is parsed only once
     query = (
-        f"SELECT a.position, CAST(m.rule_groupings AS text), m.length {_ASKED} "
+        f"SELECT a.position, CAST(m.rule_groupings AS text), m.length {_FROM_DIDS} "
         f"JOIN {names.own('dataset_metadata')} AS m ON m.scope = a.scope AND m.name = a.name"
     )
     rows = connection.execute(sa.text(query), values).all()
@@ -102,7 +104,7 @@ def _read_replicas(
     query = (
         "SELECT a.position, r.rse, coalesce(nullif(upper(e.is_tape::text), '') = 'Y', r.is_tape, false), "
         "coalesce(r.state = :virtual, false), r.available_files, r.total_files, r.scope, r.name "
-        f"{_ASKED} JOIN {catalogue.names.own('dataset_replicas')} AS r "
+        f"{_FROM_DIDS} JOIN {catalogue.names.own('dataset_replicas')} AS r "
         "ON r.scope = a.scope AND r.name = a.name "
         f"LEFT JOIN {endpoints} AS e ON e.ddm_endpoint_name = r.rse ORDER BY a.position, r.rse"
     )

@@ -11,7 +11,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from broker.feeds.model.rucio.answers import FOUND, Answer, Asked, Did, Needed, Replica
+from broker.feeds.model.rucio.answers import FOUND, Answer, Did, Needed, Replica, RequestRecord
 from broker.store.connection.array_transfer import array_of_texts
 from broker.store.connection.database import Database
 from broker.store.connection.tables import TableCatalogue
@@ -28,13 +28,13 @@ class Request:
     """The stored request for a DID.
 
     Attributes:
-        asked: its schedule, and the digest of the last answer.
+        record: its schedule, and the digest of the last answer.
         replicas_digest: digest of the replica rows in the last answer.
         settled: whether the DID is closed, so that its metadata no longer changes.
         outcome: ``found`` or ``not_found``; None before the first answer.
     """
 
-    asked: Asked
+    record: RequestRecord
     replicas_digest: str | None = None
     settled: bool = False
     outcome: str | None = None
@@ -78,8 +78,8 @@ def requests_of(connection: sa.Connection, dids: Iterable[Did]) -> dict[Did, Req
     requests = {}
     for row in connection.execute(query, _pairs(dict.fromkeys(dids))):
         did = (row.scope, row.name)
-        asked = Asked(did, row.next_at, row.interval_s, row.digest, row.failures)
-        requests[did] = Request(asked, row.replicas_digest, row.settled, row.outcome)
+        record = RequestRecord(did, row.next_at, row.interval_s, row.digest, row.failures)
+        requests[did] = Request(record, row.replicas_digest, row.settled, row.outcome)
     return requests
 
 
@@ -94,13 +94,19 @@ def unanswered(connection: sa.Connection, dids: Sequence[Did]) -> frozenset[int]
     return frozenset(position for position, did in enumerate(dids) if did not in answered)
 
 
-def write_failure(connection: sa.Connection, asked: Asked) -> None:
+def write_failure(connection: sa.Connection, record: RequestRecord) -> None:
     """Record a request without an answer; the earlier answer stays."""
-    connection.execute(_WRITE_QUESTION, _asked_values(asked))
+    connection.execute(_WRITE_QUESTION, _record_values(record))
 
 
 def write_answer(
-    connection: sa.Connection, answer: Answer, asked: Asked, replicas_digest: str, now: datetime, *, changed: bool
+    connection: sa.Connection,
+    answer: Answer,
+    record: RequestRecord,
+    replicas_digest: str,
+    now: datetime,
+    *,
+    changed: bool,
 ) -> None:
     """Record an answer and, if it ``changed``, replace the catalogue's data about the DID by it."""
     settled = answer.outcome == FOUND and answer.is_open is False
@@ -110,25 +116,25 @@ def write_answer(
         "settled": settled,
         "now": now,
         "changed": changed,
-        "scope": asked.did[0],
-        "name": asked.did[1],
+        "scope": record.did[0],
+        "name": record.did[1],
     }
-    connection.execute(_WRITE_QUESTION, _asked_values(asked))
+    connection.execute(_WRITE_QUESTION, _record_values(record))
     connection.execute(_WRITE_ANSWER, values)
     if changed:
         _replace(connection, answer)
 
 
-def write_unchanged(connection: sa.Connection, asked: Sequence[Asked], now: datetime) -> None:
+def write_unchanged(connection: sa.Connection, records: Sequence[RequestRecord], now: datetime) -> None:
     """Record answers that equal the previous ones."""
     values = {
-        "scopes": [request.did[0] for request in asked],
-        "names": [request.did[1] for request in asked],
-        "next_at": [request.next_at for request in asked],
-        "intervals": [request.interval_s for request in asked],
+        "scopes": [record.did[0] for record in records],
+        "names": [record.did[1] for record in records],
+        "next_at": [record.next_at for record in records],
+        "intervals": [record.interval_s for record in records],
         "now": now,
     }
-    if asked:
+    if records:
         connection.execute(_WRITE_UNCHANGED_ANSWERS, values)
 
 
@@ -149,14 +155,14 @@ _WRITE_UNCHANGED_ANSWERS = sa.text("""
     WHERE r.scope = a.scope AND r.name = a.name""")
 
 
-def _asked_values(asked: Asked) -> dict[str, Any]:
+def _record_values(record: RequestRecord) -> dict[str, Any]:
     return {
-        "scope": asked.did[0],
-        "name": asked.did[1],
-        "next_at": asked.next_at,
-        "interval_s": asked.interval_s,
-        "failures": asked.failures,
-        "digest": asked.digest,
+        "scope": record.did[0],
+        "name": record.did[1],
+        "next_at": record.next_at,
+        "interval_s": record.interval_s,
+        "failures": record.failures,
+        "digest": record.digest,
     }
 
 

@@ -14,7 +14,7 @@ from broker.domain.work import InputTable, Work
 from broker.store.connection.tables import TableCatalogue
 from broker.store.reads.chunk_loading import load_work
 from broker.store.reads.chunk_reads import WorkSelection
-from broker.store.reads.replica_reads import asked_values, read_catalogue
+from broker.store.reads.replica_reads import did_parameters, read_catalogue
 from broker.store.reads.task_reads import (
     ASSIGNING,
     NO_READY_INPUT,
@@ -23,7 +23,7 @@ from broker.store.reads.task_reads import (
     read_outputs,
     read_remaining,
 )
-from broker.work.catalogue import Catalogue, Did, is_asked, is_catalogued
+from broker.work.catalogue import Catalogue, Did, has_answer, is_catalogued
 
 #: Prefix of the names of database releases, which are available everywhere.
 DATABASE_RELEASE = "ddo"
@@ -97,8 +97,8 @@ def read_parts(
             here = replicas.get(part, [])
             fallback = answer.lengths.get(part, dataset.files if part == did else np.nan)
             rows += [(len(parts), replica) for replica in here]
-            asked = is_asked(answer, part, with_replicas)
-            parts.append((dataset.task, dataset.datasetid, known, *_totals(here, fallback), asked))
+            is_final = has_answer(answer, part, with_replicas)
+            parts.append((dataset.task, dataset.datasetid, known, *_totals(here, fallback), is_final))
     return _part_table(parts), _replica_table(rows)
 
 
@@ -120,7 +120,7 @@ def _read_bytes(
         JOIN {catalogue.names.own("dataset_replicas")} AS r
             ON r.scope = a.scope AND r.name = a.name AND r.name NOT LIKE '%/'
     """  # noqa: S608 - names of tables
-    rows = connection.execute(sa.text(query), asked_values(answer.dids)).all()
+    rows = connection.execute(sa.text(query), did_parameters(answer.dids)).all()
     return {(int(row[0]), str(row[1])): (_number(row[2]), _number(row[3])) for row in rows}
 
 

@@ -284,7 +284,7 @@ def renew(connection: Connection, held: Sequence[Lease], terms: LeaseTerms) -> R
         return Renewal()
     renewed_by_name = {
         name: renewed
-        for name, renewed in connection.execute(_RENEW_LEASES, _asked(held) | {"length_s": terms.length_s})
+        for name, renewed in connection.execute(_RENEW_LEASES, _lease_values(held) | {"length_s": terms.length_s})
     }
     return Renewal(
         frozenset(lease for lease in held if renewed_by_name.get(lease.name)),
@@ -294,10 +294,10 @@ def renew(connection: Connection, held: Sequence[Lease], terms: LeaseTerms) -> R
 
 def release(connection: Connection, *held: Lease) -> int:
     """Release leases of one holder in one statement, and return how many of them were still in force."""
-    return connection.execute(_RELEASE, _asked(held)).rowcount if held else 0
+    return connection.execute(_RELEASE, _lease_values(held)).rowcount if held else 0
 
 
-def _asked(held: Sequence[Lease]) -> dict[str, object]:
+def _lease_values(held: Sequence[Lease]) -> dict[str, object]:
     (holder,) = {lease.holder for lease in held}
     return {"holder": holder, "names": [lease.name for lease in held], "epochs": [lease.epoch for lease in held]}
 

@@ -14,7 +14,7 @@ from broker.store.query_context import Answer
 
 
 @dataclass(frozen=True)
-class KeptDocument:
+class StoredDocument:
     """A stored document.
 
     Attributes:
@@ -45,12 +45,12 @@ _KEEP_DOCUMENT = sa.text("""
 """)
 
 
-def kept_documents(connection: sa.Connection, feed: str) -> dict[str, KeptDocument]:
+def stored_documents(connection: sa.Connection, feed: str) -> dict[str, StoredDocument]:
     """The documents of a feed by name."""
     query = sa.text("""
         SELECT document, source, records, etag, last_modified, body FROM broker.feed_documents WHERE feed = :feed""")
     return {
-        row.document: KeptDocument(
+        row.document: StoredDocument(
             row.document, row.source, row.records, Validators(row.etag, row.last_modified), _unpacked(row.body)
         )
         for row in connection.execute(query, {"feed": feed})
@@ -87,19 +87,19 @@ def all_documents(connection: sa.Connection) -> list[FedDocument]:
     return [FedDocument(**row._mapping) for row in connection.execute(query)]
 
 
-def keep_document(connection: sa.Connection, feed: str, found: KeptDocument, now: datetime) -> None:
+def keep_document(connection: sa.Connection, feed: str, document: StoredDocument, now: datetime) -> None:
     """Replace the last version of a document by a new good one; ``now`` (aware) is when it was seen."""
-    body = found.body or b""
+    body = document.body or b""
     values = {
         "feed": feed,
-        "document": found.name,
-        "source": found.source,
+        "document": document.name,
+        "source": document.source,
         "now": now,
-        "records": found.records,
+        "records": document.records,
         "sha256": hashlib.sha256(body).hexdigest(),
-        "etag": found.validators.etag,
-        "last_modified": found.validators.last_modified,
-        "body": None if found.body is None else zlib.compress(body, 1),
+        "etag": document.validators.etag,
+        "last_modified": document.validators.last_modified,
+        "body": None if document.body is None else zlib.compress(body, 1),
     }
     connection.execute(_KEEP_DOCUMENT, values)
 
@@ -113,7 +113,7 @@ def _unpacked(body: bytes | None) -> bytes | None:
 
 def note_checked(connection: sa.Connection, feed: str, document: str, source: str, now: datetime) -> None:
     """Record that a feed without documents, such as one of server responses, is up to date at ``now`` (aware)."""
-    keep_document(connection, feed, KeptDocument(document, source, 0, Validators(), None), now)
+    keep_document(connection, feed, StoredDocument(document, source, 0, Validators(), None), now)
 
 
 #: The feed documents (feed, document) that each source of a snapshot is built from.

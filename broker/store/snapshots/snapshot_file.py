@@ -26,7 +26,7 @@ from broker.gdpconfig.publish import (
 )
 from broker.snapshot.raw import SnapshotCorruptError
 from broker.store.decisions.decision_json import decision_from_json, decision_to_json
-from broker.store.snapshots.stored_snapshots import KeptSnapshot
+from broker.store.snapshots.stored_snapshots import EncodedSnapshot
 
 MARK = "gridbroker_snapshot"
 VERSION = 1
@@ -46,7 +46,7 @@ class SnapshotFile:
         tunings: the versions of the tuning that were in force, by number.
     """
 
-    snapshot: KeptSnapshot
+    snapshot: EncodedSnapshot
     decisions: Sequence[StoredDecision] = ()
     tunings: Mapping[int, Published] | None = None
 
@@ -57,17 +57,17 @@ def to_document(file: SnapshotFile) -> dict[str, Any]:
     Raises:
         SnapshotCorruptError: a source cannot be unpacked.
     """
-    kept = file.snapshot
-    kept.sources()
+    snapshot = file.snapshot
+    snapshot.sources()
     document: dict[str, Any] = {
         MARK: VERSION,
-        "id": kept.id,
-        "taken_at": kept.taken_at.isoformat(),
-        "engine": kept.engine,
-        "about": dict(kept.about),
+        "id": snapshot.id,
+        "taken_at": snapshot.taken_at.isoformat(),
+        "engine": snapshot.engine,
+        "about": dict(snapshot.about),
         "sources": {
             name: {"sha256": digest, "content": json.loads(zlib.decompress(data))}
-            for name, (digest, data) in sorted(kept.parts.items())
+            for name, (digest, data) in sorted(snapshot.parts.items())
         },
     }
     if file.decisions:
@@ -90,21 +90,21 @@ def from_document(document: Mapping[str, Any], catalogue: Catalogue, where: str)
     if document.get(MARK) != VERSION:
         raise BadSnapshotFile(f"{MARK} is {document.get(MARK)!r}, not {VERSION}", where, "export it again")
     try:
-        kept = KeptSnapshot(
+        snapshot = EncodedSnapshot(
             str(document["id"]),
             datetime.fromisoformat(document["taken_at"]),
             str(document["engine"]),
             dict(document["about"]),
             {str(name): _part(source) for name, source in document["sources"].items()},
         )
-        kept.build()
+        snapshot.build()
         decisions = tuple(decision_from_json(entry) for entry in document.get("decisions", ()))
         tunings = {entry["version"]: _tuning_from_json(entry, catalogue) for entry in document.get("tunings", ())}
     except SnapshotCorruptError as error:
         raise BadSnapshotFile(f"snapshot {document.get('id')}: {error}", where, "export it again") from error
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise BadSnapshotFile(f"it cannot be read: {error!r}", where, "export it again") from error
-    return SnapshotFile(kept, decisions, tunings)
+    return SnapshotFile(snapshot, decisions, tunings)
 
 
 def _part(source: Mapping[str, Any]) -> tuple[str, bytes]:

@@ -34,7 +34,7 @@ Fingerprint = tuple[int, int | None]
 
 
 @dataclass(frozen=True)
-class KeptRows:
+class CachedRows:
     """The rows of a table with the time of the newest.
 
     Attributes:
@@ -49,7 +49,7 @@ class KeptRows:
 
 
 @dataclass(frozen=True)
-class KeptPart:
+class CachedPart:
     """A source as it is stored: its digest and its encoded form."""
 
     source: RawSource = field(repr=False)
@@ -63,7 +63,7 @@ class KeptPart:
 
 
 @dataclass
-class KeptReadings:
+class ReadingCache:
     """The last reading of each statement. Threads of several agents may share it, because entries are replaced whole.
 
     Attributes:
@@ -71,8 +71,8 @@ class KeptReadings:
         parts: encoded sources by name.
     """
 
-    rows: dict[str, KeptRows] = field(default_factory=dict)
-    parts: dict[str, KeptPart] = field(default_factory=dict)
+    rows: dict[str, CachedRows] = field(default_factory=dict)
+    parts: dict[str, CachedPart] = field(default_factory=dict)
 
 
 def fingerprint(connection: sa.Connection, statement: str) -> Fingerprint:
@@ -116,7 +116,7 @@ class SourceReader:
         catalogue: the tables of the database.
         now: the instant (aware).
         job_statistics: ``live`` counts the job tables, ``panda`` reads PanDA's statistics tables.
-        kept: earlier readings; unchanged rows of a table are not read again.
+        cache: earlier readings; unchanged rows of a table are not read again.
         copied_at: if PanDA's tables are copies, when each was read there (aware), by table; otherwise None.
     """
 
@@ -124,7 +124,7 @@ class SourceReader:
     catalogue: TableCatalogue
     now: datetime
     job_statistics: JobStatistics = "live"
-    kept: KeptReadings = field(default_factory=KeptReadings)
+    cache: ReadingCache = field(default_factory=ReadingCache)
     copied_at: Mapping[str, datetime | None] | None = None
 
     def read(self, source: AnySource) -> RawSource:
@@ -200,13 +200,13 @@ class SourceReader:
         statement = self._select(read)
         order = _all_of(read.columns)
         now = fingerprint(self.connection, statement)
-        kept = self.kept.rows.get(statement)
-        if kept is None or kept.fingerprint != now:
+        entry = self.cache.rows.get(statement)
+        if entry is None or entry.fingerprint != now:
             values = self.connection.exec_driver_sql(f"{statement} ORDER BY {order}").all()
             rows = Rows(read.columns_stored, tuple(tuple(row) for row in values))
             newest = None if read.stamp is None else _newest(rows.column(read.stamp))
-            kept = self.kept.rows[statement] = KeptRows(now, rows, newest)
-        return kept.rows, kept.newest
+            entry = self.cache.rows[statement] = CachedRows(now, rows, newest)
+        return entry.rows, entry.newest
 
     def _select(self, read: TableRead) -> str:
         columns = ", ".join(f'r."{name}"::text' if name in read.as_text else f'r."{name}"' for name in read.columns)

@@ -234,7 +234,7 @@ Parts = Mapping[str, tuple[str, bytes]]
 
 
 @dataclass(frozen=True)
-class KeptSnapshot:
+class EncodedSnapshot:
     """A stored snapshot.
 
     Attributes:
@@ -303,7 +303,7 @@ class KeptSnapshot:
             raise SnapshotCorruptError(f"its sources are not those of this version: {error!r}") from error
 
 
-def kept_snapshot(connection: sa.Connection, identifier: str) -> KeptSnapshot:
+def encoded_snapshot(connection: sa.Connection, identifier: str) -> EncodedSnapshot:
     """Read a stored snapshot without decoding it.
 
     Raises:
@@ -311,7 +311,7 @@ def kept_snapshot(connection: sa.Connection, identifier: str) -> KeptSnapshot:
     """
     stored = header(connection, identifier)
     parts = read(connection, identifier)
-    return KeptSnapshot(identifier, stored.taken_at, stored.engine, stored.about, parts)
+    return EncodedSnapshot(identifier, stored.taken_at, stored.engine, stored.about, parts)
 
 
 def stored_snapshot(connection: sa.Connection, identifier: str) -> Snapshot:
@@ -320,9 +320,9 @@ def stored_snapshot(connection: sa.Connection, identifier: str) -> Snapshot:
     Raises:
         SnapshotLostError: the snapshot no longer exists, or is damaged; the message names the source.
     """
-    kept = kept_snapshot(connection, identifier)
+    encoded = encoded_snapshot(connection, identifier)
     try:
-        return kept.build()
+        return encoded.build()
     except SnapshotCorruptError as error:
         raise SnapshotLostError(
             f"snapshot {identifier} cannot be read: {error}", "broker.snapshots", "ask about a newer decision"

@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 
 from broker.store.connection.array_transfer import array_of_nullable, array_of_texts
-from broker.store.summaries.chunk_states import CHANGES_KEPT, LastDecision
+from broker.store.summaries.chunk_states import MOST_CHANGES, LastDecision
 
 ChunkKey = tuple[int, int | None, float | None]
 """Task, dataset and RAM count of a chunk of one brokerage."""
@@ -78,7 +78,7 @@ _READ_KNOWN_STATES = """
 _CHANGED_AT = f"""
     CASE WHEN (chunk_states.outcome, chunk_states.reason) = (excluded.outcome, excluded.reason)
         THEN chunk_states.changed_at
-        ELSE chunk_states.changed_at[greatest(1, cardinality(chunk_states.changed_at) - {CHANGES_KEPT - 2}):]
+        ELSE chunk_states.changed_at[greatest(1, cardinality(chunk_states.changed_at) - {MOST_CHANGES - 2}):]
             || excluded.decided_at END"""
 _SAVE_STATES = f"""
     INSERT INTO broker.chunk_states ({", ".join(_TYPES)})

@@ -19,7 +19,7 @@ from broker.store.connection.database import Database
 #: A chunk without a decision for this long after it was due is gone: its task ended, or is no longer brokered.
 GONE_AFTER = timedelta(hours=1)
 #: Number of changes of a chunk whose instants are kept.
-CHANGES_KEPT = 32
+MOST_CHANGES = 32
 _NOTHING: Mapping[str, int] = MappingProxyType({})
 
 _COLUMNS = """

@@ -19,7 +19,7 @@ from broker.domain.decisions import DecisionRecord
 from broker.domain.rejection_counts import CountsCorruptError, QueueCounts
 from broker.store.decisions.legends import clean_text
 from broker.store.summaries.chunk_states import GONE_AFTER
-from broker.store.summaries.reason_counts import COARSE_KEPT, COARSE_S, FINE_KEPT, FINE_S, bucket_of
+from broker.store.summaries.reason_counts import COARSE_RETENTION, COARSE_S, FINE_RETENTION, FINE_S, bucket_of
 
 _Key = tuple[str, str, str]
 """Outcome, reason and main reason."""
@@ -192,14 +192,16 @@ _TABLES = ("reason_counts", "queue_counts", "waiting_counts")
 
 def roll_up(connection: sa.Connection, now: datetime) -> int:
     """Roll up and remove buckets due at ``now``, in one transaction; return the number of queue buckets rolled up."""
-    before = bucket_of(now - FINE_KEPT, COARSE_S)
+    before = bucket_of(now - FINE_RETENTION, COARSE_S)
     values: dict[str, Any] = {"fine": FINE_S, "coarse": COARSE_S, "before": before}
     connection.execute(_ROLL_UP_REASONS, values)
     connection.execute(_ROLL_UP_WAITING, values)
     rolled = _roll_up_queues(connection, values)
     for table in _TABLES:
         statement = f"DELETE FROM broker.{table} WHERE bucket_s = :coarse AND bucket_at < :before"  # noqa: S608 - a constant
-        connection.execute(sa.text(statement), {"coarse": COARSE_S, "before": now - COARSE_KEPT - timedelta(hours=1)})
+        connection.execute(
+            sa.text(statement), {"coarse": COARSE_S, "before": now - COARSE_RETENTION - timedelta(hours=1)}
+        )
     return rolled
 
 

@@ -16,7 +16,7 @@ from broker.domain.rejection_counts import QueueCount, QueueCounts
 from broker.store.connection.plain_rows import mappings, tuples
 
 FINE_S, COARSE_S = 300, 3600
-FINE_KEPT, COARSE_KEPT = timedelta(days=2), timedelta(days=90)
+FINE_RETENTION, COARSE_RETENTION = timedelta(days=2), timedelta(days=90)
 
 
 def bucket_of(moment: datetime, width_s: int = FINE_S) -> datetime:

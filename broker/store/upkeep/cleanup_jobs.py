@@ -66,7 +66,7 @@ def count(connection: sa.Connection, names: Names, before: datetime) -> int:
     return int(connection.execute(statement, {"before": naive(before)}).scalar_one())
 
 
-def kept(connection: sa.Connection, names: Names) -> int:
+def count_ended(connection: sa.Connection, names: Names) -> int:
     """The number of ended jobs that are not in the archive."""
     statement = f"SELECT count(*) FROM {names.table('jobsarchived4')}"  # noqa: S608 - quoted names
     return int(connection.execute(sa.text(statement)).scalar_one())

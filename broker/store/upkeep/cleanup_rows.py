@@ -36,7 +36,7 @@ class AgedRows:
             connection.execute(sa.text(_COUNT_OLD_ROWS.format(**self._parts())), {"before": before}).scalar_one()
         )
 
-    def kept(self, connection: sa.Connection) -> int:
+    def count_all(self, connection: sa.Connection) -> int:
         """The number of rows of any age."""
         return int(connection.execute(sa.text(_COUNT_ROWS.format(**self._parts()))).scalar_one())
 
@@ -82,8 +82,8 @@ FAILED_JOBS = AgedRows("failed_jobs", "failed_jobs", "failed_at")
 REQUEST_CHANGES = AgedRows("request_changes", "request_changes", "changed_at")
 REQUEST_LEARNED = AgedRows("request_learned", "request_learned", "evaluated_at")
 # Messages are removed with their incident; an incident with a waiting message stays.
-_TOLD = "NOT EXISTS (SELECT FROM broker.notifications AS n WHERE n.incident = r.id AND n.state = 'waiting')"
-INCIDENTS = AgedRows("incidents", "incidents", "resolved_at", _TOLD)
+_NONE_WAITS = "NOT EXISTS (SELECT FROM broker.notifications AS n WHERE n.incident = r.id AND n.state = 'waiting')"
+INCIDENTS = AgedRows("incidents", "incidents", "resolved_at", _NONE_WAITS)
 TASK_SUBSCRIPTIONS = AgedRows("task_subscriptions", "task_subscriptions", "ended_at")
 DECISION_QUALITY = AgedRows("decision_quality", "decision_quality", "decided_at")
 JOB_STATUS_REPORTS = AgedRows("job_status_reports", "job_status_reports", "reported_at")
@@ -161,12 +161,12 @@ def stored_bytes(connection: sa.Connection) -> int:
     return int(connection.execute(_ADD_UP_BYTES).scalar_one())
 
 
-def kept(connection: sa.Connection) -> int:
+def count_snapshots(connection: sa.Connection) -> int:
     """The number of snapshots."""
     return int(connection.execute(sa.text("SELECT count(*) FROM broker.snapshots")).scalar_one())
 
 
-def kept_blobs(connection: sa.Connection) -> int:
+def count_blobs(connection: sa.Connection) -> int:
     """The number of parts of snapshots."""
     return int(connection.execute(sa.text("SELECT count(*) FROM broker.snapshot_blobs")).scalar_one())
 

@@ -171,18 +171,18 @@ class AssignmentWriter:
             ClaimOverTimeError: the server took too long for the files.
         """
         skipped = self._lock_tasks(placement)
-        kept = ~np.isin(placement.jobs.jeditaskid, np.array(sorted(skipped), dtype=np.int64))
+        selected = ~np.isin(placement.jobs.jeditaskid, np.array(sorted(skipped), dtype=np.int64))
         files, skipped_changed = 0, 0
-        if kept.any():
-            self._stage(placement, kept)
+        if selected.any():
+            self._stage(placement, selected)
             with self._time_limit():
-                changed, files = self._claim_files(placement, kept)
-            kept[changed] = False
+                changed, files = self._claim_files(placement, selected)
+            selected[changed] = False
             skipped_changed = len(changed)
             self._run(statements.RECORD_SHARED_FILES)
             self._insert_jobs(placement)
-        waiting = self._move_tasks(placement, kept, skipped)
-        return Written(kept, frozenset(skipped), skipped_changed, files, waiting)
+        waiting = self._move_tasks(placement, selected, skipped)
+        return Written(selected, frozenset(skipped), skipped_changed, files, waiting)
 
     def reactivate(self, *, for_users: bool = False) -> int:
         """Restore the status of pending tasks that have waited long enough, and return how many there were.
@@ -203,17 +203,17 @@ class AssignmentWriter:
         locked = {task for task, _, nucleus in rows if nucleus == seen[task].nucleus}
         return set(seen) - locked
 
-    def _stage(self, placement: Placement, kept: Bools) -> None:
+    def _stage(self, placement: Placement, selected: Bools) -> None:
         for statement in statements.STAGE.split(";"):
             self._run(statement)
         jobs, files = placement.jobs, placement.files
-        of_kept = kept[files.job]
-        pandaids, row_ids = self._reserve(int(kept.sum()), int(of_kept.sum()))
-        columns = {f.name: getattr(jobs, f.name)[kept] for f in fields(jobs) if f.name != "chunk"}
-        numbered = {"job": np.flatnonzero(kept), **columns, "pandaid": pandaids}
+        of_selected = selected[files.job]
+        pandaids, row_ids = self._reserve(int(selected.sum()), int(of_selected.sum()))
+        columns = {f.name: getattr(jobs, f.name)[selected] for f in fields(jobs) if f.name != "chunk"}
+        numbered = {"job": np.flatnonzero(selected), **columns, "pandaid": pandaids}
         copy_integers(self._connection, sql.Identifier("staged_jobs"), numbered)
-        columns = {f.name: getattr(files, f.name)[of_kept] for f in fields(files)}
-        numbered = {**columns, "pandaid": pandaids[(np.cumsum(kept) - 1)[columns["job"]]], "row_id": row_ids}
+        columns = {f.name: getattr(files, f.name)[of_selected] for f in fields(files)}
+        numbered = {**columns, "pandaid": pandaids[(np.cumsum(selected) - 1)[columns["job"]]], "row_id": row_ids}
         copy_integers(self._connection, sql.Identifier("staged_files"), numbered)
         self._run("ANALYZE staged_jobs (job, jeditaskid)")
         self._run("ANALYZE staged_files (job, jeditaskid, datasetid, fileid, claimed)")
@@ -224,10 +224,10 @@ class AssignmentWriter:
         pandaids, row_ids = (integers_of([] if data is None else [data]) for data in reserved)
         return pandaids, row_ids
 
-    def _claim_files(self, placement: Placement, kept: Bools) -> tuple[Ints, int]:
+    def _claim_files(self, placement: Placement, selected: Bools) -> tuple[Ints, int]:
         """Claim the unchanged files of the staged jobs; return the jobs left out and the number of files claimed."""
         dropped: list[int] = []
-        wanted = placement.files.claimed & kept[placement.files.job]
+        wanted = placement.files.claimed & selected[placement.files.job]
         for _ in range(_ROUNDS):
             self._run("SAVEPOINT claiming")
             (claimed,) = self._one(statements.CLAIM_FILES)
@@ -271,8 +271,8 @@ class AssignmentWriter:
         self._run(statements.JOIN_BY_HASH)
         self._run(statements.INSERT_JOBS, queues=queues, resource_types=types, platforms=platforms)
 
-    def _move_tasks(self, placement: Placement, kept: Bools, skipped: set[int]) -> int:
-        with_jobs = {int(task) for task in np.unique(placement.jobs.jeditaskid[kept])}
+    def _move_tasks(self, placement: Placement, selected: Bools, skipped: set[int]) -> int:
+        with_jobs = {int(task) for task in np.unique(placement.jobs.jeditaskid[selected])}
         if with_jobs:
             scouting = [task.jeditaskid for task in placement.tasks if task.scout]
             self._run(statements.TASKS_WITH_JOBS, tasks=sorted(with_jobs), scouting=scouting)

@@ -156,9 +156,9 @@ class NucleusWriter:
         seen |= {entry.jeditaskid: entry.seen for entry in placement.waiting}
         locked = self._lock(seen)
         changed = self._changed_outputs(placement, locked)
-        kept = locked - changed
-        outputs = self._place_outputs(placement, kept)
-        assigned = [entry for entry in placement.assigned if entry.jeditaskid in kept]
+        valid_tasks = locked - changed
+        outputs = self._place_outputs(placement, valid_tasks)
+        assigned = [entry for entry in placement.assigned if entry.jeditaskid in valid_tasks]
         if assigned:
             self._run(
                 ASSIGN_TASKS,
@@ -168,11 +168,11 @@ class NucleusWriter:
             )
             if self._run(DEFT_IS_THERE).fetchone() == (True,):
                 self._run(TELL_DEFT, tasks=[entry.jeditaskid for entry in assigned])
-        waiting = [entry for entry in placement.waiting if entry.jeditaskid in kept]
+        waiting = [entry for entry in placement.waiting if entry.jeditaskid in valid_tasks]
         if waiting:
             tasks, reasons = [entry.jeditaskid for entry in waiting], [entry.reason for entry in waiting]
             self._run(KEEP_WAITING, tasks=tasks, reasons=reasons, each_cycle=self._each_cycle)
-        return NucleiWritten(frozenset(set(seen) - kept), len(assigned), outputs, len(waiting))
+        return NucleiWritten(frozenset(set(seen) - valid_tasks), len(assigned), outputs, len(waiting))
 
     def _lock(self, seen: Mapping[int, str | None]) -> set[int]:
         values = {"now": self._now, "tasks": list(seen), "seen": list(seen.values()), "assigning": ASSIGNING}
@@ -195,8 +195,10 @@ class NucleusWriter:
         )
         return {task for (task,) in changed.fetchall()}
 
-    def _place_outputs(self, placement: TaskPlacement, kept: set[int]) -> int:
-        rows = [(entry, place) for entry in placement.assigned for place in entry.outputs if entry.jeditaskid in kept]
+    def _place_outputs(self, placement: TaskPlacement, valid_tasks: set[int]) -> int:
+        rows = [
+            (entry, place) for entry in placement.assigned for place in entry.outputs if entry.jeditaskid in valid_tasks
+        ]
         if not rows:
             return 0
         return self._run(

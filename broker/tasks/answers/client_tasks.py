@@ -32,10 +32,10 @@ _JOB_NAMES = {
 }  # fmt: skip
 
 
-def client_tasks(database: Database, asked: TaskFilter) -> list[dict[str, Any]]:
+def client_tasks(database: Database, criteria: TaskFilter) -> list[dict[str, Any]]:
     """The requested tasks, the newest first."""
     with database.read_snapshot() as connection:
-        return [_task_object(row) for row in client_reads.find_tasks(connection, database.names, asked)]
+        return [_task_object(row) for row in client_reads.find_tasks(connection, database.names, criteria)]
 
 
 def client_task(database: Database, task: int) -> dict[str, Any]:

@@ -7,14 +7,14 @@ from datetime import datetime
 
 from broker.errors import NotFound
 from broker.store.connection.database import Database
-from broker.tasks.model.sandboxes import FOUND_AGAIN_WITHIN, BadSandbox, SandboxTaken, sandbox_of
+from broker.tasks.model.sandboxes import REUSE_WITHIN, BadSandbox, SandboxTaken, sandbox_of
 from broker.tasks.statements import sandboxes as statements
 
 _WHERE = "broker.sandboxes"
 
 
 def keep_sandbox(
-    database: Database, user: str, file_name: str, content: bytes, most_bytes: int, most_kept_bytes: int, now: datetime
+    database: Database, user: str, file_name: str, content: bytes, most_bytes: int, most_user_bytes: int, now: datetime
 ) -> str:
     """Keep an uploaded archive and return its name. The same upload again changes nothing.
 
@@ -24,7 +24,7 @@ def keep_sandbox(
         file_name: as the client names it.
         content: of the file.
         most_bytes: of one archive.
-        most_kept_bytes: of all archives of the user.
+        most_user_bytes: of all archives of the user.
         now: the time of the upload.
 
     Raises:
@@ -33,11 +33,11 @@ def keep_sandbox(
     """
     sandbox = sandbox_of(file_name, content, most_bytes)
     with database.begin() as connection:
-        kept = statements.kept_bytes(connection, user)
+        stored_bytes = statements.bytes_of_user(connection, user)
         if statements.is_same(connection, user, sandbox.name, content):
             return sandbox.name
-        if kept + sandbox.size_bytes > most_kept_bytes:
-            what = f"the archives of {user} have {kept} bytes, and {most_kept_bytes} are allowed"
+        if stored_bytes + sandbox.size_bytes > most_user_bytes:
+            what = f"the archives of {user} have {stored_bytes} bytes, and {most_user_bytes} are allowed"
             remedy = "submit from the same directory, whose archive is used again; old ones go by themselves"
             raise BadSandbox(what, "sandboxes_of_user_bytes of config/api.yaml", remedy)
         if not statements.insert(connection, user, sandbox, content, now):
@@ -48,7 +48,7 @@ def keep_sandbox(
 def find_sandbox(database: Database, user: str, size_bytes: int, checksum: int, now: datetime) -> str | None:
     """The name of an archive of the user with that content; None if it has to be uploaded."""
     with database.begin() as connection:
-        return statements.find(connection, user, size_bytes, checksum, now - FOUND_AGAIN_WITHIN, now)
+        return statements.find(connection, user, size_bytes, checksum, now - REUSE_WITHIN, now)
 
 
 def use_sandboxes(database: Database, user: str, names: Sequence[str], now: datetime) -> None:

@@ -35,7 +35,7 @@ from broker.pools.model.job_request import JobRequest, job_request, plain_value
 from broker.pools.model.requirement import SubmitPool, vo_name
 from broker.pools.model.resources import Resources
 from broker.pools.statements import resource_versions
-from broker.pools.statements.pool_registration import Asked
+from broker.pools.statements.pool_registration import PlacementRequest
 from broker.store.connection.database import Database
 from broker.tasks.answers.task_submission import task_submission
 from broker.tasks.model.refine import Submitter
@@ -101,7 +101,7 @@ def plan_description(file: Path, options: SubmitOptions, grid: Grid) -> tuple[Su
     options = replace(options, vo=vo_name(options.vo))
     _check_options(file, request, options)
     requirements = {name: plain_value(value) for name, value in (job.requirements or {}).items()}
-    requested = Asked(
+    requested = PlacementRequest(
         requirements if job.requirements else None,
         request.sites or (() if specs is None else specs.sites),
         request.banned_sites,
@@ -110,7 +110,11 @@ def plan_description(file: Path, options: SubmitOptions, grid: Grid) -> tuple[Su
         None if specs is None else specs.canonical,
     )
     of_node = () if specs is None else (specs.words,)
-    notes = (*of_node, *_places(request, pool, grid), *(f"{name} is kept and decides nothing" for name in request.kept))
+    notes = (
+        *of_node,
+        *_places(request, pool, grid),
+        *(f"{name} is kept and decides nothing" for name in request.other_keywords),
+    )
     return (Submission(_plan(request, options, notes), pool, requested),)
 
 
@@ -161,7 +165,7 @@ def _plan(request: JobRequest, options: SubmitOptions, notes: tuple[str, ...]) -
         "userName": columns["username"],
         "prodSourceLabel": options.label,
         "arguments": request.arguments,
-        "description": dict(request.kept),
+        "description": dict(request.other_keywords),
     }
     set_columns = {column: value for column, value in columns.items() if value is not None}
     file = PlannedFile(name, None, request.arguments, ())
@@ -239,8 +243,8 @@ def known_grid(database: Database) -> Grid:
     with database.begin() as connection:
         queues = task_rows.known_queues(connection, database.names)
         version = resource_versions.current(connection)
-    declared = None if version is None else version.said.declarations
-    return Grid(queues, declared or shipped_declarations(), None if version is None else version.said.resources)
+    declared = None if version is None else version.content.declarations
+    return Grid(queues, declared or shipped_declarations(), None if version is None else version.content.resources)
 
 
 def _described(suffix: str) -> Callable[[str, SubmitOptions, Grid], tuple[AnySubmission, ...]]:

@@ -7,7 +7,7 @@ from pydantic import BaseModel
 from broker.tasks.statements.task_rows import Submitted
 
 
-class TaskMade(BaseModel):
+class NewTask(BaseModel):
     """The common part of every created task: number, name and status."""
 
     jeditaskid: int
@@ -15,7 +15,7 @@ class TaskMade(BaseModel):
     status: str
 
 
-class SubmittedTask(TaskMade):
+class SubmittedTask(NewTask):
     """A created task.
 
     Attributes:
@@ -33,15 +33,15 @@ class SubmittedTask(TaskMade):
     pool: str | None
 
 
-def submitted_task(made: Submitted) -> SubmittedTask:
+def submitted_task(task: Submitted) -> SubmittedTask:
     """The answer about a task that was made."""
     return SubmittedTask(
-        jeditaskid=made.jeditaskid,
-        taskname=made.taskname,
-        status=made.status,
-        jobs=list(made.job_ids),
-        job_count=made.jobs,
-        alternatives=made.alternatives,
-        notes=list(made.notes),
-        pool=made.pool_id,
+        jeditaskid=task.jeditaskid,
+        taskname=task.taskname,
+        status=task.status,
+        jobs=list(task.job_ids),
+        job_count=task.jobs,
+        alternatives=task.alternatives,
+        notes=list(task.notes),
+        pool=task.pool_id,
     )

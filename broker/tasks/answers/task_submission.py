@@ -12,12 +12,12 @@ from typing import Any
 import sqlalchemy as sa
 
 from agents.tasks.input_feeding import feed_tasks
-from agents.tasks.input_sources import Found, InputSources
+from agents.tasks.input_sources import InputSources, RucioDid
 from broker.domain.instants import naive
 from broker.formats.statements.sss_exchange import check_standalone
 from broker.formats.statements.task_numbers import next_task_id
 from broker.pools.statements import pool_registration
-from broker.pools.statements.pool_registration import Asked
+from broker.pools.statements.pool_registration import PlacementRequest
 from broker.store.connection.database import Database
 from broker.store.connection.tables import Names
 from broker.tasks.model.client_parameters import check_same_name
@@ -136,8 +136,8 @@ class _Maker:
         )
         insert_outputs(self._connection, self._names, task_id, task, self._now)
         if task.specs is not None:
-            asked = Asked(sites=task.specs.sites, specs=task.specs.canonical)
-            pool_registration.attach(self._connection, task_id, None, asked)
+            placement = PlacementRequest(sites=task.specs.sites, specs=task.specs.canonical)
+            pool_registration.attach(self._connection, task_id, None, placement)
         for row, (_, _, at_rucio) in zip(rows, planned, strict=True):
             self._fill(task_id, row, at_rucio, waits=parent is not None and not task.starts_with_parent)
         feed_tasks(self._connection, self._names, self._submission.sources, self._aware, [task_id])
@@ -163,7 +163,7 @@ class _Maker:
         self._notes += [f"waits: {reason}" for reason in state.reasons]
         return Submitted(task_id, state.name, state.status, (), 0, tuple(self._notes), job_count=self._jobs)
 
-    def _resolved(self, plan: InputPlan) -> list[tuple[InputPlan, str | None, Found | None]]:
+    def _resolved(self, plan: InputPlan) -> list[tuple[InputPlan, str | None, RucioDid | None]]:
         """The datasets of a named input, each with its container and what Rucio knows; None for pseudo input."""
         if plan.pseudo or plan.files is not None or plan.name in self._submission.files:
             return [(plan, None, None)]
@@ -179,9 +179,9 @@ class _Maker:
         secondary = next((one for one in self._task.inputs if not one.is_master), None)
         if plan.is_master and secondary is not None and len(constituents) > 1:
             raise several_primaries(secondary)
-        return [(replace(plan, name=name), plan.name, Found(at_rucio.is_open, False)) for name in constituents]
+        return [(replace(plan, name=name), plan.name, RucioDid(at_rucio.is_open, False)) for name in constituents]
 
-    def _fill(self, task_id: int, row: DatasetRow, at_rucio: Found | None, waits: bool) -> None:
+    def _fill(self, task_id: int, row: DatasetRow, at_rucio: RucioDid | None, waits: bool) -> None:
         plan, task = row.plan, self._task
         listed = self._submission.files.get(plan.name)
         if plan.pseudo:

@@ -59,7 +59,7 @@ class Actor:
 
 
 @dataclass(frozen=True)
-class Asked:
+class VerbRequest:
     """A request to act on a task.
 
     Attributes:
@@ -121,7 +121,7 @@ class _Change:
 
 
 def act_on_task(
-    database: Database, asked: Asked, by: Actor, now: datetime, most_jobs: int = 10 * JOBS_OF_A_BATCH
+    database: Database, request: VerbRequest, by: Actor, now: datetime, most_jobs: int = 10 * JOBS_OF_A_BATCH
 ) -> TaskActedOn:
     """Carry out a verb on a task; at most ``most_jobs`` end at once, the agent completion ends the others.
 
@@ -134,37 +134,37 @@ def act_on_task(
         BadParameter: a new parameter cannot be used.
     """
     if migrate.check(database) != migrate.STANDALONE:
-        what = f"the tasks belong to a PanDA installation, which {asked.verb} is asked of"
-        raise NotOurTables(what, repr(database), f"use PanDA's own commands: pbook, or its API /task/{asked.verb}")
+        what = f"the tasks belong to a PanDA installation, which {request.verb} is asked of"
+        raise NotOurTables(what, repr(database), f"use PanDA's own commands: pbook, or its API /task/{request.verb}")
     stamp = naive(now)
     with database.begin() as connection:
-        task = statements.lock_task(connection, database.names, asked.task)
+        task = statements.lock_task(connection, database.names, request.task)
         by.check(task)
-        verbs.check_state(asked.verb, asked.task, task.status)
-        change = _CHANGES[asked.verb](_VerbContext(connection, database.names, task, asked, by, stamp))
-        message = "; ".join(part for part in (f"{asked.verb} by {by.editor}", asked.reason) if part)
+        verbs.check_state(request.verb, request.task, task.status)
+        change = _CHANGES[request.verb](_VerbContext(connection, database.names, task, request, by, stamp))
+        message = "; ".join(part for part in (f"{request.verb} by {by.editor}", request.reason) if part)
         if change.moves:
-            statements.move(connection, database.names, asked.task, change.status, message, stamp, change.oldstatus)
+            statements.move(connection, database.names, request.task, change.status, message, stamp, change.oldstatus)
         record = Record(
-            asked.verb, by.editor, asked.reason, task.status, change.status, change.detail, change.ends,
+            request.verb, by.editor, request.reason, task.status, change.status, change.detail, change.ends,
             change.kept_queues,
         )  # fmt: skip
-        command = statements.record(connection, database.names, asked.task, record, stamp)
-    jobs, told, left = (0, 0, False) if command is None else _carry_out(database, command, now, most_jobs)
+        command = statements.record(connection, database.names, request.task, record, stamp)
+    jobs, stop_requests, left = (0, 0, False) if command is None else _carry_out(database, command, now, most_jobs)
     status, notes = change.status, change.notes
     if status in ("aborting", "finishing") and not left:
         with database.begin() as connection:
-            ended, busy = end_tasks(connection, database.names, now, 1, [asked.task])
+            ended, busy = end_tasks(connection, database.names, now, 1, [request.task])
         status = str(ended[0].status) if ended else status
         notes += (BUSY,) if busy else ()
     return TaskActedOn(
-        jeditaskid=asked.task,
-        verb=asked.verb,
+        jeditaskid=request.task,
+        verb=request.verb,
         old_status=task.status,
         status=status,
         files=change.files,
         jobs=change.jobs + jobs,
-        told=told,
+        told=stop_requests,
         left=left,
         notes=notes,
     )
@@ -174,16 +174,16 @@ def _carry_out(database: Database, command: Command, now: datetime, most: int) -
     """End jobs; returns how many ended, how many running ones are told to stop, and whether some are left."""
     with database.read_snapshot() as connection:
         by = acting(connection, database.names, AGENT, None, now)
-    jobs = told = 0
+    jobs = stop_requests = 0
     skipped: list[int] = []
-    while jobs + told + len(skipped) < most:
+    while jobs + stop_requests + len(skipped) < most:
         with database.begin() as connection:
             ended = carry_out_batch(connection, command, by, skipped, min(JOBS_OF_A_BATCH, most))
-        jobs, told = jobs + ended.jobs, told + ended.told
+        jobs, stop_requests = jobs + ended.jobs, stop_requests + ended.stop_requests
         skipped += ended.skipped
-        if ended.is_last or not (ended.jobs or ended.told):
-            return jobs, told, not ended.is_last
-    return jobs, told, True
+        if ended.is_last or not (ended.jobs or ended.stop_requests):
+            return jobs, stop_requests, not ended.is_last
+    return jobs, stop_requests, True
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,7 @@ class _VerbContext:
     connection: sa.Connection
     names: Names
     task: LockedTask
-    asked: Asked
+    request: VerbRequest
     by: Actor
     now: datetime
 
@@ -203,12 +203,12 @@ def _kill(context: _VerbContext) -> _Change:
 
 
 def _finish(context: _VerbContext) -> _Change:
-    return _Change("finishing", detail={"soft": context.asked.soft}, ends=None if context.asked.soft else "all")
+    return _Change("finishing", detail={"soft": context.request.soft}, ends=None if context.request.soft else "all")
 
 
 def _retry(context: _VerbContext) -> _Change:
     """Give new attempts to files that have none left; a task that has ended starts another attempt."""
-    task, new_parameters = context.task, verbs.read_new_parameters(context.asked.new_parameters)
+    task, new_parameters = context.task, verbs.read_new_parameters(context.request.new_parameters)
     if "site" in new_parameters:
         check_name(context.connection, context.names, "site", str(new_parameters["site"]))
     before = statements.read_parameters(context.connection, context.names, task.jeditaskid)
@@ -252,7 +252,7 @@ def _resume(context: _VerbContext) -> _Change:
 
 def _reassign(context: _VerbContext) -> _Change:
     """Write a queue into the task; a nucleus is judged by the task brokerage like any other."""
-    task, target = context.task, context.asked.target.checked()
+    task, target = context.task, context.request.target.checked()
     if target.site is not None:
         check_name(context.connection, context.names, "site", target.site)
         queues = tuple(name.strip() for name in target.site.split(","))
@@ -274,9 +274,9 @@ def _reassign(context: _VerbContext) -> _Change:
 
 
 def _priority(context: _VerbContext) -> _Change:
-    verbs.check_priority(context.asked.priority, context.task.taskpriority, is_operator=context.by.is_operator)
-    jobs = statements.set_priority(context.connection, context.names, context.task.jeditaskid, context.asked.priority)
-    detail = {"priority": context.asked.priority, "was": context.task.currentpriority}
+    verbs.check_priority(context.request.priority, context.task.taskpriority, is_operator=context.by.is_operator)
+    jobs = statements.set_priority(context.connection, context.names, context.task.jeditaskid, context.request.priority)
+    detail = {"priority": context.request.priority, "was": context.task.currentpriority}
     return _Change(context.task.status, moves=False, detail=detail, jobs=jobs)
 
 
@@ -303,7 +303,7 @@ _CHANGES = {
 }
 
 
-def asked_of(database: Database, task: int) -> Sequence[Any]:
+def verb_history(database: Database, task: int) -> Sequence[Any]:
     """The verbs that were requested for a task, the oldest first: rows of ``broker.task_verbs``."""
     with database.read_snapshot() as connection:
         return statements.read_verbs(connection, task)

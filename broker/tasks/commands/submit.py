@@ -108,8 +108,8 @@ def _grid(database: Database) -> Grid:
     with database.begin() as connection:
         queues = sss_submissions.known_queues(connection, database.names)
         version = resource_versions.current(connection)
-    declared = None if version is None else version.said.declarations
-    return Grid(queues, declared or shipped_declarations(), None if version is None else version.said.resources)
+    declared = None if version is None else version.content.declarations
+    return Grid(queues, declared or shipped_declarations(), None if version is None else version.content.resources)
 
 
 def _emit(done: tuple[Submitted, ...], as_json: bool) -> None:

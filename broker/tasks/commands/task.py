@@ -48,20 +48,20 @@ def show(
 ) -> None:
     """Show the request of a task, the origin of each value, and what retry rules did for its failed jobs."""
     with query_context(context) as query:
-        found = ShownTask(requests=task_requests(query, task), retries=actions_of(query, task=task))
+        answer = ShownTask(requests=task_requests(query, task), retries=actions_of(query, task=task))
     if as_json:
-        print_json(found)
+        print_json(answer)
         return
-    requests = found.requests
+    requests = answer.requests
     columns = ("what", "asked", "unit", "from", Column("scouts say", give_up=1), Column("why", give_up=2))
     rows = [(one.name, _or_dash(one.value), one.unit or "-", one.source, _or_dash(one.scouts), one.reason or "-")
             for one in requests.values]  # fmt: skip
     print_table(columns, rows, title=f"Task {requests.jeditaskid}, {requests.status}: what its jobs ask for")
     _say_learned(requests)
-    if found.retries:
+    if answer.retries:
         shown = [
             (one.acted_at, one.pandaid, one.rule, one.action, "active" if one.active else "passive", one.reason)
-            for one in found.retries[-MOST_ACTIONS:]
+            for one in answer.retries[-MOST_ACTIONS:]
         ]
         print_table(("at", "job", "rule", "action", "mode", "what it did"), shown, title="Retry rules")
 
@@ -204,8 +204,8 @@ def submit(
         submission = task_submission(parameters, submitter, request=request, files=listed)
         if dry_run:
             raise typer.Exit(_try(context, database, submission, as_json))
-        made = submission.make(database, instant(at))
-    _tell(made, as_json)
+        submitted = submission.make(database, instant(at))
+    _tell(submitted, as_json)
 
 
 def read_parameters(file: Path) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import yaml
 
 from broker.cli.context import moment_of, open_store
 from broker.cli.output import print_json, print_table, remark
-from broker.tasks.answers.task_verbs import Actor, Asked, TaskActedOn, act_on_task, asked_of
+from broker.tasks.answers.task_verbs import Actor, TaskActedOn, VerbRequest, act_on_task, verb_history
 from broker.tasks.model.verbs import Target, WrongVerb
 from broker.tuning.answers.values import Editor, editor_name
 from broker.yaml_text import read_yaml
@@ -23,7 +23,7 @@ Json = Annotated[bool, typer.Option("--json", help="One object: status before an
 
 def kill(context: typer.Context, task: Task, reason: Reason = "", editor: Editor = None, as_json: Json = False) -> None:
     """End a task: waiting jobs end at once, pilots of running ones are ordered to stop; what is finished stays."""
-    _act(context, Asked("kill", task, reason), editor, as_json)
+    _act(context, VerbRequest("kill", task, reason), editor, as_json)
 
 
 def finish(
@@ -35,7 +35,7 @@ def finish(
     as_json: Json = False,
 ) -> None:
     """Create no more jobs for a task, and end it with what is finished."""
-    _act(context, Asked("finish", task, reason, soft=soft), editor, as_json)
+    _act(context, VerbRequest("finish", task, reason, soft=soft), editor, as_json)
 
 
 def retry(
@@ -53,22 +53,22 @@ def retry(
     as_json: Json = False,
 ) -> None:
     """Give new attempts to files that have none left; a task that has ended runs again."""
-    asked = Asked("retry", task, reason, new_parameters=given_parameters(new, new_parameters))
-    _act(context, asked, editor, as_json)
+    request = VerbRequest("retry", task, reason, new_parameters=given_parameters(new, new_parameters))
+    _act(context, request, editor, as_json)
 
 
 def pause(
     context: typer.Context, task: Task, reason: Reason = "", editor: Editor = None, as_json: Json = False
 ) -> None:
     """Create no more jobs for a task until it is resumed; existing jobs go on."""
-    _act(context, Asked("pause", task, reason), editor, as_json)
+    _act(context, VerbRequest("pause", task, reason), editor, as_json)
 
 
 def resume(
     context: typer.Context, task: Task, reason: Reason = "", editor: Editor = None, as_json: Json = False
 ) -> None:
     """Resume a paused task."""
-    _act(context, Asked("resume", task, reason), editor, as_json)
+    _act(context, VerbRequest("resume", task, reason), editor, as_json)
 
 
 def reassign(
@@ -83,7 +83,7 @@ def reassign(
 ) -> None:
     """Send a task elsewhere: jobs that no pilot has are taken back and created anew there."""
     target = Target(site, nucleus, anew).checked()
-    _act(context, Asked("reassign", task, reason, target=target), editor, as_json)
+    _act(context, VerbRequest("reassign", task, reason, target=target), editor, as_json)
 
 
 def priority(
@@ -95,20 +95,20 @@ def priority(
     as_json: Json = False,
 ) -> None:
     """Change the priority of a task and of its waiting jobs."""
-    _act(context, Asked("priority", task, reason, priority=value), editor, as_json)
+    _act(context, VerbRequest("priority", task, reason, priority=value), editor, as_json)
 
 
 def try_now(
     context: typer.Context, task: Task, reason: Reason = "", editor: Editor = None, as_json: Json = False
 ) -> None:
     """Consider a task that waits for its time in the next cycle, even if another process leads."""
-    _act(context, Asked("try-now", task, reason), editor, as_json)
+    _act(context, VerbRequest("try-now", task, reason), editor, as_json)
 
 
 def audit(context: typer.Context, task: Task, as_json: Json = False) -> None:
     """List who requested what of a task, when and why, oldest first."""
     with open_store(context) as database:
-        records = asked_of(database, task)
+        records = verb_history(database, task)
     if as_json:
         for record in records:
             print_json(dict(record._mapping))
@@ -131,10 +131,10 @@ def _arguments(detail: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {value}" for name, value in detail.items())
 
 
-def _act(context: typer.Context, asked: Asked, editor: str | None, as_json: bool) -> None:
+def _act(context: typer.Context, request: VerbRequest, editor: str | None, as_json: bool) -> None:
     actor = Actor(editor_name(editor), is_operator=True)
     with open_store(context) as database:
-        done = act_on_task(database, asked, actor, moment_of(None, database))
+        done = act_on_task(database, request, actor, moment_of(None, database))
     show_act(done, as_json)
 
 

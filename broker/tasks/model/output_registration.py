@@ -62,10 +62,10 @@ def unusable(file: OutputFile) -> Problem | None:
     return None
 
 
-def as_told(file: OutputFile) -> dict[str, Any]:
+def registration_of(file: OutputFile) -> dict[str, Any]:
     """The file as Rucio's client takes it.
 
-    >>> as_told(OutputFile("a", "mc", 5, checksum="ad:cc737eb"))
+    >>> registration_of(OutputFile("a", "mc", 5, checksum="ad:cc737eb"))
     {'scope': 'mc', 'name': 'a', 'bytes': 5, 'adler32': '0cc737eb'}
     """
     registration: dict[str, Any] = {"scope": file.scope, "name": file.lfn, "bytes": file.fsize}
@@ -81,26 +81,26 @@ def _checksum(text: str | None) -> dict[str, str] | None:
     return {"md5": digits} if kind == "md" and _MD5.fullmatch(digits) else None
 
 
-def difference(file: OutputFile, found: Mapping[str, Any]) -> Problem | None:
+def difference(file: OutputFile, metadata: Mapping[str, Any]) -> Problem | None:
     """How a file differs from the one of its name at Rucio; what one of the two does not state is no difference.
 
     >>> difference(OutputFile("a", "mc", 5, pandaid=2), {"bytes": 6}).what
     'mc:a has 6 bytes at Rucio, job 2 reported 5'
     """
-    reported, name = as_told(file), ":".join(file.did)
-    if found.get("bytes") is not None and found["bytes"] != file.fsize:
-        what = f"{name} has {found['bytes']} bytes at Rucio, job {file.pandaid} reported {file.fsize}"
+    reported, name = registration_of(file), ":".join(file.did)
+    if metadata.get("bytes") is not None and metadata["bytes"] != file.fsize:
+        what = f"{name} has {metadata['bytes']} bytes at Rucio, job {file.pandaid} reported {file.fsize}"
         return Problem("size_differs", what)
     for kind in ("adler32", "md5"):
-        if reported.get(kind) and found.get(kind) and str(found[kind]).lower() != reported[kind]:
-            what = f"{name} has {kind} {found[kind]} at Rucio, job {file.pandaid} reported {reported[kind]}"
+        if reported.get(kind) and metadata.get(kind) and str(metadata[kind]).lower() != reported[kind]:
+            what = f"{name} has {kind} {metadata[kind]} at Rucio, job {file.pandaid} reported {reported[kind]}"
             return Problem("checksum_differs", what)
-    if file.guid and found.get("guid") and _plain(found["guid"]) != _plain(file.guid):
+    if file.guid and metadata.get("guid") and _plain(metadata["guid"]) != _plain(file.guid):
         return Problem(
-            "guid_differs", f"{name} has guid {found['guid']} at Rucio, job {file.pandaid} reported {file.guid}"
+            "guid_differs", f"{name} has guid {metadata['guid']} at Rucio, job {file.pandaid} reported {file.guid}"
         )
-    if file.nevents is not None and found.get("events") not in (None, file.nevents):
-        what = f"{name} has {found['events']} events at Rucio, job {file.pandaid} reported {file.nevents}"
+    if file.nevents is not None and metadata.get("events") not in (None, file.nevents):
+        what = f"{name} has {metadata['events']} events at Rucio, job {file.pandaid} reported {file.nevents}"
         return Problem("events_differ", what)
     return None
 

@@ -12,7 +12,7 @@ from datetime import timedelta
 
 from broker.errors import WRONG_USAGE, BrokerError, Refused
 
-FOUND_AGAIN_WITHIN = timedelta(days=3)
+REUSE_WITHIN = timedelta(days=3)
 """Time after its last use from which an archive is not offered again, so that it does not end between two calls."""
 _UUID = r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}"
 _NAME = re.compile(rf"[A-Za-z]{{1,30}}\.{_UUID}\.tar(?:\.gz)?")

@@ -73,9 +73,9 @@ class InputPlan:
 
     def takes(self, lfn: str) -> bool:
         """Whether a file of this name is wanted."""
-        if self.include and not any(pattern.found_in(lfn) for pattern in self.include):
+        if self.include and not any(pattern.occurs_in(lfn) for pattern in self.include):
             return False
-        return not any(pattern.found_in(lfn) for pattern in self.exclude)
+        return not any(pattern.occurs_in(lfn) for pattern in self.exclude)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from broker.api.guarded_route import allow, guarded_router
 from broker.api.problems import Problem
 from broker.api.state import State, Who
 from broker.tasks.answers.sandboxes import find_sandbox, keep_sandbox, read_sandbox
-from broker.tasks.routes.client_route import ClientAnswer, client_router, own_name, told
+from broker.tasks.routes.client_route import ClientAnswer, client_router, own_name, success_answer
 
 router = client_router()
 FILE = Annotated[str, Path(max_length=100, pattern=r"^[A-Za-z0-9._-]+$")]
@@ -44,7 +44,9 @@ def find_archive(request: Request, api: State, who: Who, body: Archive) -> Respo
     """Find an archive of the caller with this content: ``FOUND:HOST:NAME``, or ``NOTFOUND``."""
     name = find_sandbox(api.database, own_name(who), body.file_size, body.checksum, api.now())
     host = request.url.hostname or ""
-    return told(message="NOTFOUND" if name is None else f"FOUND:{f'[{host}]' if ':' in host else host}:{name}")
+    return success_answer(
+        message="NOTFOUND" if name is None else f"FOUND:{f'[{host}]' if ':' in host else host}:{name}"
+    )
 
 
 @router.post("/file_server/upload_cache_file", response_model=ClientAnswer)
@@ -61,7 +63,7 @@ def upload_archive(api: State, who: Who, file: UploadFile) -> Response:
         limits.sandboxes_of_user_bytes,
         api.now(),
     )
-    return told(name, "True")
+    return success_answer(name, "True")
 
 
 plain_routes = guarded_router("", tag="panda-client")

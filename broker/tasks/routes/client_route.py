@@ -74,7 +74,7 @@ def client_router() -> APIRouter:
     return APIRouter(prefix=V1, tags=["panda-client"], route_class=ClientRoute)
 
 
-def told(data: Any = None, message: str = "") -> Response:
+def success_answer(data: Any = None, message: str = "") -> Response:
     """The answer that something was done."""
     return _answer(True, message, data)
 

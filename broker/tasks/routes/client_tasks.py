@@ -20,10 +20,10 @@ from broker.api.state import ApiState, State, Who, editor
 from broker.errors import Refused
 from broker.tasks.answers import client_tasks
 from broker.tasks.answers.client_submission import submit_client_task
-from broker.tasks.answers.task_verbs import Actor, Asked, act_on_task
+from broker.tasks.answers.task_verbs import Actor, VerbRequest, act_on_task
 from broker.tasks.model.client_filters import read_filter
 from broker.tasks.model.client_parameters import ClientTask
-from broker.tasks.routes.client_route import ClientAnswer, client_router, own_name, told
+from broker.tasks.routes.client_route import ClientAnswer, client_router, own_name, success_answer
 from broker.tasks.routes.verbs import JOBS_OF_A_REQUEST
 
 router = client_router()
@@ -81,21 +81,21 @@ def submit_client(request: Request, api: State, who: Who, body: Submission) -> R
     submitted = submit_client_task(api.database, task, api.now())
     notes = "; ".join(submitted.notes)
     message = f"succeeded. new jediTaskID={submitted.jeditaskid}" + (f". {notes}" if notes else "")
-    return told(RETRIED, message)
+    return success_answer(RETRIED, message)
 
 
 @router.post("/task/kill", response_model=ClientAnswer)
 @allow(CLIENT_ACT)
 def kill_client(api: State, who: Who, body: OneTask) -> Response:
     """End a task: waiting jobs end at once, pilots of running jobs are instructed to stop."""
-    return told(_act(api, who, Asked("kill", body.task_id, REASON)))
+    return success_answer(_act(api, who, VerbRequest("kill", body.task_id, REASON)))
 
 
 @router.post("/task/finish", response_model=ClientAnswer)
 @allow(CLIENT_ACT)
 def finish_client(api: State, who: Who, body: TaskToFinish) -> Response:
     """Create no more jobs for a task, and end it with what is finished."""
-    return told(_act(api, who, Asked("finish", body.task_id, REASON, soft=body.soft)))
+    return success_answer(_act(api, who, VerbRequest("finish", body.task_id, REASON, soft=body.soft)))
 
 
 @router.post("/task/retry", response_model=ClientAnswer)
@@ -103,22 +103,22 @@ def finish_client(api: State, who: Who, body: TaskToFinish) -> Response:
 def retry_client(api: State, who: Who, body: TaskToRetry) -> Response:
     """Give exhausted files new attempts; data is 0, or 3 with new parameters, as the client expects."""
     parameters = {name: value for name, value in (body.new_parameters or {}).items() if value is not None}
-    message = _act(api, who, Asked("retry", body.task_id, REASON, new_parameters=parameters))
-    return told(RETRIED_WITH_PARAMETERS if body.new_parameters else RETRIED, message)
+    message = _act(api, who, VerbRequest("retry", body.task_id, REASON, new_parameters=parameters))
+    return success_answer(RETRIED_WITH_PARAMETERS if body.new_parameters else RETRIED, message)
 
 
 @router.post("/task/pause", response_model=ClientAnswer)
 @allow(CLIENT_ACT)
 def pause_client(api: State, who: Who, body: OneTask) -> Response:
     """Create no more jobs for a task until it is resumed."""
-    return told(_act(api, who, Asked("pause", body.task_id, REASON)))
+    return success_answer(_act(api, who, VerbRequest("pause", body.task_id, REASON)))
 
 
 @router.post("/task/resume", response_model=ClientAnswer)
 @allow(CLIENT_ACT)
 def resume_client(api: State, who: Who, body: OneTask) -> Response:
     """Resume a paused task."""
-    return told(_act(api, who, Asked("resume", body.task_id, REASON)))
+    return success_answer(_act(api, who, VerbRequest("resume", body.task_id, REASON)))
 
 
 @router.get("/task/get_tasks_detailed_info_since", response_model=ClientAnswer)
@@ -127,14 +127,14 @@ def find_client_tasks(
     api: State, who: Who, since: Text = None, filters: Text = None, n_tasks: Annotated[int, Query()] = 500
 ) -> Response:
     """List the tasks that ``pbook`` shows, newest first: the caller's, unless ``filters`` names a ``userName``."""
-    return told(client_tasks.client_tasks(api.database, read_filter(own_name(who), since, filters, n_tasks)))
+    return success_answer(client_tasks.client_tasks(api.database, read_filter(own_name(who), since, filters, n_tasks)))
 
 
 @router.get("/task/get_status", response_model=ClientAnswer)
 @allow(READ_NAMES)
 def status_of_client_task(api: State, task_id: TaskId) -> Response:
     """Get the status of a task."""
-    return told(client_tasks.client_task(api.database, task_id)["status"])
+    return success_answer(client_tasks.client_task(api.database, task_id)["status"])
 
 
 @router.get("/task/get_details", response_model=ClientAnswer)
@@ -149,35 +149,35 @@ def details_of_client_task(
     if include_status:
         jobs = client_tasks.jobs_of_task(api.database, task_id)
         details["jobStatus"] = {str(job["PandaID"]): job["jobStatus"] for job in jobs}
-    return told(details)
+    return success_answer(details)
 
 
 @router.get("/task/get_detailed_info", response_model=ClientAnswer)
 @allow(READ_NAMES)
 def info_of_client_task(api: State, task_id: TaskId) -> Response:
     """Get a task, in the form of the task list."""
-    return told(client_tasks.client_task(api.database, task_id))
+    return success_answer(client_tasks.client_task(api.database, task_id))
 
 
 @router.get("/task/get_task_parameters", response_model=ClientAnswer)
 @allow(READ_NAMES)
 def parameters_of_client_task(api: State, task_id: TaskId) -> Response:
     """Get the parameters that a task was created from."""
-    return told(client_tasks.task_parameters(api.database, task_id))
+    return success_answer(client_tasks.task_parameters(api.database, task_id))
 
 
 @router.get("/task/get_job_ids", response_model=ClientAnswer)
 @allow(READ_NAMES)
 def job_ids_of_client_task(api: State, task_id: TaskId) -> Response:
     """List the PanDA IDs of a task's jobs that are not archived yet."""
-    return told([job["PandaID"] for job in client_tasks.jobs_of_task(api.database, task_id)])
+    return success_answer([job["PandaID"] for job in client_tasks.jobs_of_task(api.database, task_id)])
 
 
 @router.get("/task/get_job_descriptions", response_model=ClientAnswer)
 @allow(READ_NAMES)
 def jobs_of_client_task(api: State, task_id: TaskId, unsuccessful_only: bool = False) -> Response:
     """List a task's jobs that are not archived yet: where they are, and how they ended."""
-    return told(client_tasks.jobs_of_task(api.database, task_id, unsuccessful_only=unsuccessful_only))
+    return success_answer(client_tasks.jobs_of_task(api.database, task_id, unsuccessful_only=unsuccessful_only))
 
 
 @router.get("/task/get_datasets_and_files", response_model=ClientAnswer)
@@ -188,14 +188,14 @@ def files_of_client_task(
     dataset_types: Annotated[list[str], Query(max_length=10)] = ["input", "pseudo_input"],  # noqa: B006 - FastAPI copies it
 ) -> Response:
     """List the datasets of a task with their files, at most 100,000 files."""
-    return told(client_tasks.files_of_task(api.database, task_id, dataset_types))
+    return success_answer(client_tasks.files_of_task(api.database, task_id, dataset_types))
 
 
 @router.get("/system/is_alive", response_model=ClientAnswer)
 @allow(KNOWN)
 def is_alive_for_client() -> Response:
     """Report that the server answers."""
-    return told(message=f"alive=yes, gridbroker {__version__}")
+    return success_answer(message=f"alive=yes, gridbroker {__version__}")
 
 
 @router.get("/system/get_attributes", response_model=ClientAnswer)
@@ -203,7 +203,7 @@ def is_alive_for_client() -> Response:
 def attributes_of_client(who: Who) -> Response:
     """Get the caller's identity as this server sees it."""
     roles = () if who is None else sorted(role.value for role in who.grants)
-    return told({"environment": {"REMOTE_USER": own_name(who), "ROLES": ",".join(roles)}})
+    return success_answer({"environment": {"REMOTE_USER": own_name(who), "ROLES": ",".join(roles)}})
 
 
 NOT_SERVED: Mapping[str, tuple[str, str]] = {
@@ -244,7 +244,7 @@ def address_of(request: Request) -> str:
     return f"{request.url.scheme}://{request.url.netloc}"
 
 
-def _act(api: ApiState, who: Identity | None, asked: Asked) -> str:
+def _act(api: ApiState, who: Identity | None, request: VerbRequest) -> str:
     """Carry out a verb on a task; returns a sentence about what it did.
 
     Raises:
@@ -252,8 +252,8 @@ def _act(api: ApiState, who: Identity | None, asked: Asked) -> str:
     """
     is_operator = who is not None and who.has(Role.OPERATOR)
     done = act_on_task(
-        api.database, asked, Actor(editor(who), own_name(who), is_operator), api.now(), JOBS_OF_A_REQUEST
+        api.database, request, Actor(editor(who), own_name(who), is_operator), api.now(), JOBS_OF_A_REQUEST
     )
     counts = ((done.jobs, "jobs ended"), (done.told, "pilots are told to stop"), (done.files, "files get new attempts"))
-    parts = [f"{asked.verb} of jediTaskID={asked.task} is done: it was {done.old_status} and is {done.status}"]
+    parts = [f"{request.verb} of jediTaskID={request.task} is done: it was {done.old_status} and is {done.status}"]
     return "; ".join([*parts, *(f"{number} {what}" for number, what in counts if number), *done.notes])

@@ -68,12 +68,12 @@ def options(arguments: list[str]) -> argparse.Namespace:
 def literal(option: str, text: str, kind: type) -> object:
     """A list or map as Python writes it; it is parsed, never run."""
     try:
-        found = ast.literal_eval(text)
+        value = ast.literal_eval(text)
     except (ValueError, SyntaxError):
-        found = None
-    if not isinstance(found, kind):
+        value = None
+    if not isinstance(value, kind):
         raise Failed(BAD_OPTION, f"{option} is no {kind.__name__}: {text[:200]}")
-    return found
+    return value
 
 
 def input_files(given: argparse.Namespace) -> dict[str, list[str]]:
@@ -133,9 +133,9 @@ def link_inputs(streams: dict[str, list[str]], home: str, run_directory: str) ->
         os.symlink(there, here)
 
 
-def write_lists(said: str, streams: dict[str, list[str]], run_directory: str) -> None:
+def write_lists(text: str, streams: dict[str, list[str]], run_directory: str) -> None:
     """Write the input files of streams into files: ``IN:in.txt,IN2:in2.txt``."""
-    for one in filter(None, said.split(",")):
+    for one in filter(None, text.split(",")):
         stream, _, name = one.partition(":")
         if not name or stream not in streams:
             raise Failed(BAD_OPTION, f"--writeInputToTxt {one}: known streams are {', '.join(sorted(streams))}")
@@ -167,12 +167,12 @@ def keep(name: str, on_grid: str, run_directory: str, home: str) -> bool:
     """Move an output to its name on the grid, where it was written; one with ``*`` is an archive of all that match."""
     target = os.path.join(home, on_grid)
     if "*" in name:
-        found = sorted(glob.glob(os.path.join(run_directory, name)))
-        if found:
+        matches = sorted(glob.glob(os.path.join(run_directory, name)))
+        if matches:
             with tarfile.open(target, "w:gz") as tar:
-                for one in found:
+                for one in matches:
                     tar.add(one, os.path.relpath(one, run_directory))
-        return bool(found)
+        return bool(matches)
     for written in (name, on_grid):  # the latter with --execWithRealFileNames
         if os.path.exists(os.path.join(run_directory, written)):
             shutil.move(os.path.join(run_directory, written), target)

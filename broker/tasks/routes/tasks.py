@@ -13,7 +13,7 @@ from broker.api.guarded_route import allow, guarded_router
 from broker.api.presenting import answer
 from broker.api.problems import Problem
 from broker.api.state import State, Who
-from broker.tasks.answers.submitted_task import TaskMade
+from broker.tasks.answers.submitted_task import NewTask
 from broker.tasks.answers.task_submission import task_submission
 from broker.tasks.model.refine import Submitter
 
@@ -45,7 +45,7 @@ class TaskDescription(BaseModel):
     user: Name | None = None
 
 
-class MadeTask(TaskMade):
+class MadeTask(NewTask):
     """The created task, or the one that the same submission created before.
 
     ``status``: registered while the task waits for its input; else assigning or ready.
@@ -65,15 +65,15 @@ def submit_task(request: Request, api: State, who: Who, body: TaskDescription) -
     """Create a task from task parameters; datasets are looked up in Rucio."""
     submitter = Submitter(_user(who, body), body.vo or api.database.names.vo, body.label, body.nucleus, body.count)
     submission = task_submission(body.parameters, submitter, request=body.request)
-    made = submission.make(api.database, api.now())
-    made_task = MadeTask(
-        jeditaskid=made.jeditaskid,
-        taskname=made.taskname,
-        status=made.status,
-        jobs=made.jobs,
-        notes=list(made.notes),
+    task = submission.make(api.database, api.now())
+    response = MadeTask(
+        jeditaskid=task.jeditaskid,
+        taskname=task.taskname,
+        status=task.status,
+        jobs=task.jobs,
+        notes=list(task.notes),
     )
-    return answer(request, made_task, status=201)
+    return answer(request, response, status=201)
 
 
 def _user(who: Identity | None, body: TaskDescription) -> str | None:

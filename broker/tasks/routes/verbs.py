@@ -12,7 +12,7 @@ from broker.access.policies import ACT_ON_TASKS, Identity, Role
 from broker.api.guarded_route import allow, guarded_router
 from broker.api.presenting import answer
 from broker.api.state import ApiState, State, Who, editor
-from broker.tasks.answers.task_verbs import Actor, Asked, TaskActedOn, act_on_task
+from broker.tasks.answers.task_verbs import Actor, TaskActedOn, VerbRequest, act_on_task
 from broker.tasks.model.verbs import MOST_PRIORITY, Target
 
 router = guarded_router(tag="tasks")
@@ -59,35 +59,35 @@ class WhichPriority(Why):
 @allow(ACT_ON_TASKS)
 def kill_task(request: Request, api: State, who: Who, task: Task, body: Why) -> Response:
     """End a task: waiting jobs end at once, pilots of running jobs are instructed to stop."""
-    return _act(request, api, who, Asked("kill", task, body.reason))
+    return _act(request, api, who, VerbRequest("kill", task, body.reason))
 
 
 @router.post("/tasks/{task}:finish", response_model=TaskActedOn)
 @allow(ACT_ON_TASKS)
 def finish_task(request: Request, api: State, who: Who, task: Task, body: HowToFinish) -> Response:
     """Create no more jobs for a task, and end it with what is finished."""
-    return _act(request, api, who, Asked("finish", task, body.reason, soft=body.soft))
+    return _act(request, api, who, VerbRequest("finish", task, body.reason, soft=body.soft))
 
 
 @router.post("/tasks/{task}:retry", response_model=TaskActedOn)
 @allow(ACT_ON_TASKS)
 def retry_task(request: Request, api: State, who: Who, task: Task, body: HowToRetry) -> Response:
     """Give exhausted files new attempts; a task that has ended runs again."""
-    return _act(request, api, who, Asked("retry", task, body.reason, new_parameters=body.new_parameters))
+    return _act(request, api, who, VerbRequest("retry", task, body.reason, new_parameters=body.new_parameters))
 
 
 @router.post("/tasks/{task}:pause", response_model=TaskActedOn)
 @allow(ACT_ON_TASKS)
 def pause_task(request: Request, api: State, who: Who, task: Task, body: Why) -> Response:
     """Create no more jobs for a task until it is resumed."""
-    return _act(request, api, who, Asked("pause", task, body.reason))
+    return _act(request, api, who, VerbRequest("pause", task, body.reason))
 
 
 @router.post("/tasks/{task}:resume", response_model=TaskActedOn)
 @allow(ACT_ON_TASKS)
 def resume_task(request: Request, api: State, who: Who, task: Task, body: Why) -> Response:
     """Resume a paused task."""
-    return _act(request, api, who, Asked("resume", task, body.reason))
+    return _act(request, api, who, VerbRequest("resume", task, body.reason))
 
 
 @router.post("/tasks/{task}:reassign", response_model=TaskActedOn)
@@ -95,24 +95,24 @@ def resume_task(request: Request, api: State, who: Who, task: Task, body: Why) -
 def reassign_task(request: Request, api: State, who: Who, task: Task, body: WhereTo) -> Response:
     """Reassign a task: jobs that no pilot has taken are withdrawn and created anew elsewhere."""
     target = Target(body.site, body.nucleus, body.anew).checked()
-    return _act(request, api, who, Asked("reassign", task, body.reason, target=target))
+    return _act(request, api, who, VerbRequest("reassign", task, body.reason, target=target))
 
 
 @router.post("/tasks/{task}:priority", response_model=TaskActedOn)
 @allow(ACT_ON_TASKS)
 def set_priority_of_task(request: Request, api: State, who: Who, task: Task, body: WhichPriority) -> Response:
     """Change the priority of a task and its waiting jobs."""
-    return _act(request, api, who, Asked("priority", task, body.reason, priority=body.priority))
+    return _act(request, api, who, VerbRequest("priority", task, body.reason, priority=body.priority))
 
 
 @router.post("/tasks/{task}:try-now", response_model=TaskActedOn)
 @allow(ACT_ON_TASKS)
 def try_task_now(request: Request, api: State, who: Who, task: Task, body: Why) -> Response:
     """Consider a waiting task in the next cycle, before its time."""
-    return _act(request, api, who, Asked("try-now", task, body.reason))
+    return _act(request, api, who, VerbRequest("try-now", task, body.reason))
 
 
-def _act(request: Request, api: ApiState, who: Identity | None, asked: Asked) -> Response:
+def _act(request: Request, api: ApiState, who: Identity | None, verb_request: VerbRequest) -> Response:
     is_operator = who is not None and who.has(Role.OPERATOR)
     actor = Actor(editor(who), None if who is None else who.username, is_operator)
-    return answer(request, act_on_task(api.database, asked, actor, api.now(), JOBS_OF_A_REQUEST))
+    return answer(request, act_on_task(api.database, verb_request, actor, api.now(), JOBS_OF_A_REQUEST))

@@ -52,12 +52,12 @@ _PARAMETERS = "SELECT taskparams FROM {panda}.jedi_taskparams WHERE jeditaskid =
 Row = Mapping[str, Any]
 
 
-def find_tasks(connection: sa.Connection, names: Names, asked: TaskFilter) -> list[Row]:
+def find_tasks(connection: sa.Connection, names: Names, criteria: TaskFilter) -> list[Row]:
     """The requested tasks, the newest first."""
     values = {
-        "user": asked.user, "since": asked.since, "jeditaskid": asked.jeditaskid, "reqid": asked.reqid,
-        "taskname": asked.taskname, "statuses": None if asked.statuses is None else list(asked.statuses),
-        "most": asked.most,
+        "user": criteria.user, "since": criteria.since, "jeditaskid": criteria.jeditaskid, "reqid": criteria.reqid,
+        "taskname": criteria.taskname, "statuses": None if criteria.statuses is None else list(criteria.statuses),
+        "most": criteria.most,
     }  # fmt: skip
     return [dict(row) for row in connection.execute(sa.text(names.sql(_FIND_TASKS)), values).mappings()]
 

@@ -28,22 +28,22 @@ class ClientRequest:
     digest: str
 
 
-def find_task(connection: sa.Connection, asked: ClientRequest) -> int | None:
+def find_task(connection: sa.Connection, request: ClientRequest) -> int | None:
     """The task that the same submission made before.
 
     Raises:
         RequestReused: another submission has the number.
     """
-    row = connection.execute(sa.text(_READ), {"user": asked.user, "request": asked.request}).first()
+    row = connection.execute(sa.text(_READ), {"user": request.user, "request": request.request}).first()
     if row is None:
         return None
-    if row.digest != asked.digest:
+    if row.digest != request.digest:
         remedy = "nothing was submitted; take a new number for another submission"
-        raise RequestReused(f"another submission has it: task {row.jeditaskid}", f"request {asked.request}", remedy)
+        raise RequestReused(f"another submission has it: task {row.jeditaskid}", f"request {request.request}", remedy)
     return int(row.jeditaskid)
 
 
-def claim(connection: sa.Connection, asked: ClientRequest, task_id: int, now: datetime) -> bool:
+def claim(connection: sa.Connection, request: ClientRequest, task_id: int, now: datetime) -> bool:
     """Record the task of a submission; False if the same one, submitted at the same time, was committed first."""
-    values = {"user": asked.user, "request": asked.request, "digest": asked.digest, "task": task_id, "now": now}
+    values = {"user": request.user, "request": request.request, "digest": request.digest, "task": task_id, "now": now}
     return connection.execute(sa.text(_CLAIM), values).rowcount == 1

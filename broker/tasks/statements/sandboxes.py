@@ -11,7 +11,7 @@ from broker.tasks.model.sandboxes import Sandbox
 
 # Uploads of one user wait for each other, so that together they stay within the user's limit.
 _LOCK_USER = "SELECT pg_advisory_xact_lock(hashtextextended('broker.sandboxes ' || :user, 0))"
-_KEPT = "SELECT coalesce(sum(size_bytes), 0)::bigint FROM broker.sandboxes WHERE username = :user"
+_READ_BYTES = "SELECT coalesce(sum(size_bytes), 0)::bigint FROM broker.sandboxes WHERE username = :user"
 _INSERT = """
 INSERT INTO broker.sandboxes (name, username, size_bytes, checksum, uploaded_at, used_at, content)
 VALUES (:name, :user, :size, :checksum, :now, :now, :content) ON CONFLICT DO NOTHING"""
@@ -31,10 +31,10 @@ UPDATE broker.sandboxes SET used_at = :now
 WHERE name = :name AND used_at < CAST(:now AS timestamptz) - interval '1 hour'"""
 
 
-def kept_bytes(connection: sa.Connection, user: str) -> int:
+def bytes_of_user(connection: sa.Connection, user: str) -> int:
     """Bytes of all archives of a user, who can upload nothing else until the end of the transaction."""
     connection.execute(sa.text(_LOCK_USER), {"user": user})
-    return int(connection.execute(sa.text(_KEPT), {"user": user}).scalar_one())
+    return int(connection.execute(sa.text(_READ_BYTES), {"user": user}).scalar_one())
 
 
 def insert(connection: sa.Connection, user: str, sandbox: Sandbox, content: bytes, now: datetime) -> bool:

@@ -19,7 +19,7 @@ from broker.formats.statements.sss_rows import Identity
 from broker.formats.statements.task_numbers import next_task_id
 from broker.pools.model.requirement import SubmitPool
 from broker.pools.statements import pool_registration
-from broker.pools.statements.pool_registration import Asked
+from broker.pools.statements.pool_registration import PlacementRequest
 from broker.store.connection.database import Database
 from broker.store.connection.tables import Names, quoted
 from broker.store.reads import task_alternatives
@@ -52,12 +52,12 @@ class Submission:
     Attributes:
         plan: the task.
         pool: what its jobs require; None: nothing.
-        asked: what they request beyond the columns of the task; None if the kind of document cannot express it.
+        placement: what they request beyond the columns of the task; None if the kind of document cannot express it.
     """
 
     plan: TaskPlan
     pool: SubmitPool | None = None
-    asked: Asked | None = None
+    placement: PlacementRequest | None = None
 
     @property
     def columns(self) -> Mapping[str, Any]:
@@ -66,8 +66,8 @@ class Submission:
 
     def make(self, database: Database, now: datetime) -> Submitted:
         """Make the task alone; see :func:`submit`."""
-        (made,) = submit(database, [self], now)
-        return made
+        (task,) = submit(database, [self], now)
+        return task
 
 
 @dataclass(frozen=True)
@@ -113,12 +113,12 @@ def known_queues(connection: sa.Connection, names: Names) -> frozenset[str]:
 
 def _submit(connection: sa.Connection, names: Names, submission: Submission, now: datetime) -> Submitted:
     submitted = _make(connection, names, submission.plan, naive(now))
-    pool, asked = submission.pool, submission.asked
-    if asked is None:
+    pool, placement = submission.pool, submission.placement
+    if placement is None:
         return submitted
     if pool is not None:
         pool_registration.register(connection, pool, now)
-    pool_registration.attach(connection, submitted.jeditaskid, pool, asked)
+    pool_registration.attach(connection, submitted.jeditaskid, pool, placement)
     return replace(submitted, pool_id=None if pool is None else pool.pool_id, may_require=True)
 
 
@@ -185,4 +185,4 @@ def _add_input(connection: sa.Connection, names: Names, plan: TaskPlan, task_id:
             connection.execute(_ADD_ARGUMENTS, {"task": task_id, "file": file_id, "arguments": planned_file.arguments})
         identity = Identity(planned_file.job_id, plan.group_id, planned_file.global_id, file_id)
         sss_rows.add_identity(connection, "task", task_id, identity)
-        sss_rows.add_properties(connection, "task", task_id, planned_file.kept, planned_file.job_id)
+        sss_rows.add_properties(connection, "task", task_id, planned_file.unmapped_rows, planned_file.job_id)

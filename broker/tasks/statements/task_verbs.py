@@ -219,17 +219,17 @@ def move(
     connection.execute(sa.text(names.sql(_MOVE)), {**values, "modified": modified})
 
 
-def record(connection: sa.Connection, names: Names, task: int, made: Record, now: datetime) -> Command | None:
+def record(connection: sa.Connection, names: Names, task: int, entry: Record, now: datetime) -> Command | None:
     """Record who requested what; returns the command to be carried out, None if no job is to be ended."""
     values = {
-        "task": task, "verb": made.verb, "asked_at": now.replace(tzinfo=UTC), "editor": made.editor,
-        "reason": made.reason, "old_status": made.old_status, "new_status": made.new_status,
-        "detail": json.dumps(dict(made.detail)), "ends": made.ends, "kept": list(made.kept_queues),
+        "task": task, "verb": entry.verb, "asked_at": now.replace(tzinfo=UTC), "editor": entry.editor,
+        "reason": entry.reason, "old_status": entry.old_status, "new_status": entry.new_status,
+        "detail": json.dumps(dict(entry.detail)), "ends": entry.ends, "kept": list(entry.kept_queues),
     }  # fmt: skip
     row = connection.execute(sa.text(names.sql(_RECORD)), values).one()
-    if made.ends is None:
+    if entry.ends is None:
         return None
-    return Command(row.id, task, made.verb, made.ends, row.upto_pandaid, made.kept_queues)
+    return Command(row.id, task, entry.verb, entry.ends, row.upto_pandaid, entry.kept_queues)
 
 
 def open_commands(

@@ -258,22 +258,22 @@ def _count_jobs(difference: Difference) -> Counted:
     return Counted(difference.total("jobs_moved"), jobs)
 
 
-def beyond_limits(found: Difference, limits: PreviewLimits) -> list[str]:
+def beyond_limits(difference: Difference, limits: PreviewLimits) -> list[str]:
     """The limits that a difference exceeds, one sentence each; the worst first."""
     sentences = []
-    losing = found.tasks_losing_last()
+    losing = difference.tasks_losing_last()
     if len(losing) > limits.tasks_losing_last_queue:
         named = ", ".join(map(str, losing[:5])) + (" ..." if len(losing) > 5 else "")
         allowed = limits.tasks_losing_last_queue
         sentences.append(f"{len(losing)} task(s) become unschedulable ({named}); the limit is {allowed}")
     changed = sum(
-        count for totals in found.totals.values() for (was, is_), count in totals.outcomes.items() if was != is_
+        count for totals in difference.totals.values() for (was, is_), count in totals.outcomes.items() if was != is_
     )
-    decisions = found.total("decisions")
+    decisions = difference.total("decisions")
     if changed > limits.changed_outcomes * decisions:
         share = f"{changed} of {decisions} outcomes change ({changed / max(1, decisions):.1%})"
         sentences.append(f"{share}; the limit is {limits.changed_outcomes:.1%}")
-    counted = _count_jobs(found)
+    counted = _count_jobs(difference)
     moved, jobs = counted.moved, counted.jobs
     if moved > limits.jobs_moved * jobs:
         share = f"{moved} of {jobs} jobs move ({moved / max(1, jobs):.1%})"

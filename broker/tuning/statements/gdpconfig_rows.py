@@ -24,7 +24,6 @@ from broker.gdpconfig.publish import (
     RowChange,
     UnknownVersionError,
     VersionConflictError,
-    found_in_table,
     last_good_from_json,
     last_good_to_json,
     plan_outside,
@@ -33,6 +32,7 @@ from broker.gdpconfig.publish import (
     plan_unset,
     rows_from_json,
     rows_to_json,
+    table_content,
 )
 from broker.gdpconfig.tuning import UNPUBLISHED_VERSION
 from broker.gdpconfig.values import ConfigRow
@@ -152,7 +152,7 @@ class TuningStore:
         latest = self._latest(connection)
         if latest is not None and not live:
             return latest
-        return found_in_table(self._catalogue, self._rows(connection), latest)
+        return table_content(self._catalogue, self._rows(connection), latest)
 
     def version(self, connection: sa.Connection, version: int) -> Published:
         """An older version.
@@ -288,7 +288,7 @@ class TuningStore:
 
     def _publish_table(self, connection: sa.Connection, latest: Published | None) -> Published:
         """Publish the content of the CONFIG table and return the latest version. The caller holds the lock."""
-        current = found_in_table(self._catalogue, self._rows(connection), latest)
+        current = table_content(self._catalogue, self._rows(connection), latest)
         edit = plan_outside(current, latest)
         if edit is None:
             return current

@@ -91,10 +91,10 @@ def _names_below(below: Sequence[Below]) -> Markup:
     return element("svg", names, class_="whole", height="1.2rem", aria_hidden="true")
 
 
-def dot(at: float, class_: str, said: str, instant: datetime) -> Markup:
+def dot(at: float, class_: str, title: str, instant: datetime) -> Markup:
     """Return a dot in a lane for an instant, at a fraction of the width."""
     place: dict[str, Attribute] = {"cx": part(at, 1.0), "cy": "50%", "r": "0.3rem"}
-    return element("circle", [element("title", said)], class_=class_, data_at=instant.isoformat(), **place)
+    return element("circle", [element("title", title)], class_=class_, data_at=instant.isoformat(), **place)
 
 
 def outcomes_over_time(
@@ -102,7 +102,7 @@ def outcomes_over_time(
     until: datetime,
     step_s: float,
     steps: Sequence[tuple[datetime, Mapping[str, int]]],
-    marks: Sequence[Mark],
+    events: Sequence[Mark],
 ) -> Markup:
     """Draw decisions stacked by outcome, with lanes of changes below on the same axis."""
     place = places_between(since, until)
@@ -118,8 +118,8 @@ def outcomes_over_time(
                 box = x, bottom, min(wide, WIDTH - x), tall
                 bars.append(titled_box(box, f"{clock} {outcome}: {counts[outcome]:,}", f"outcome-{outcome}", instant))
     total = sum(sum(counts.values()) for _, counts in steps)
-    said_all = f"{total:,} chunks decided by outcome, and {len(marks)} changes of the tuning and the grid"
-    return chart(said_all, largest, bars, hours_between(since, until), _lanes(LANES, marks, place, "%H:%M UTC"))
+    title = f"{total:,} chunks decided by outcome, and {len(events)} changes of the tuning and the grid"
+    return chart(title, largest, bars, hours_between(since, until), _lanes(LANES, events, place, "%H:%M UTC"))
 
 
 def places_between(since: datetime, until: datetime) -> Callable[[datetime], float]:

@@ -35,11 +35,11 @@ MOST_DIFFERENCES = 1000
 Name = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00]*$")]
 
 
-class _Asked(BaseModel):
+class _RunRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class Cycles(_Asked):
+class Cycles(_RunRequest):
     """The stored cycles to use.
 
     Attributes:
@@ -77,7 +77,7 @@ class Sweep(Cycles):
     vo: str | None = Field(default=None, min_length=1, max_length=16)
 
 
-class Preview(_Asked):
+class Preview(_RunRequest):
     """A change of values, evaluated on the newest cycles before it is made.
 
     Attributes:
@@ -103,56 +103,56 @@ Kind = Literal["what_if", "sweep", "preview", "replay"]
 KINDS: Mapping[str, type[BaseModel]] = {"what_if": WhatIf, "sweep": Sweep, "preview": Preview, "replay": Replay}
 
 
-def check(asked: BaseModel, own: str, config: Path | None) -> None:
+def check(request: BaseModel, own: str, config: Path | None) -> None:
     """Refuse a run that cannot be done, before it is queued.
 
     Args:
-        asked: the run.
+        request: the run.
         own: the VO of the installation.
         config: folder of the operator's own configuration files.
 
     Raises:
         BrokerError: a key, value, range or rule is not valid.
     """
-    if isinstance(asked, WhatIf | Preview):
-        proposals_of(asked.set, asked.vo, own)
-    if isinstance(asked, Sweep):
-        grid(read_ranges(shipped_catalogue(own), asked.ranges, asked.vo or own))
-    if isinstance(asked, WhatIf | Sweep) and asked.rules:
-        with_switches(rule_set(config).profile, _switches(asked))
+    if isinstance(request, WhatIf | Preview):
+        proposals_of(request.set, request.vo, own)
+    if isinstance(request, Sweep):
+        grid(read_ranges(shipped_catalogue(own), request.ranges, request.vo or own))
+    if isinstance(request, WhatIf | Sweep) and request.rules:
+        with_switches(rule_set(config).profile, _switches(request))
 
 
 def run(
-    database: Database, asked: BaseModel, now: datetime, config: Path | None, report_progress: Progress
+    database: Database, request: BaseModel, now: datetime, config: Path | None, report_progress: Progress
 ) -> dict[str, Any]:
     """Do the requested run and return its result as a plain document.
 
     Raises:
         BrokerError: there is nothing to decide again, or it cannot be decided again.
     """
-    if isinstance(asked, Replay):
-        return _replayed(database, asked, now, config, report_progress)
-    if isinstance(asked, Sweep):
-        return _swept(database, asked, now, config, report_progress)
-    if isinstance(asked, Preview):
-        proposals = proposals_of(asked.set, asked.vo, database.names.vo)
-        since = now - timedelta(seconds=asked.last_s) if asked.last_s else None
-        selection = Selection(newest=asked.cycles, decisions=asked.decisions, newest_since=since)
+    if isinstance(request, Replay):
+        return _replayed(database, request, now, config, report_progress)
+    if isinstance(request, Sweep):
+        return _swept(database, request, now, config, report_progress)
+    if isinstance(request, Preview):
+        proposals = proposals_of(request.set, request.vo, database.names.vo)
+        since = now - timedelta(seconds=request.last_s) if request.last_s else None
+        selection = Selection(newest=request.cycles, decisions=request.decisions, newest_since=since)
         return _compared(database, proposals, (), selection, config, report_progress)
-    if isinstance(asked, WhatIf):
+    if isinstance(request, WhatIf):
         return _compared(
             database,
-            proposals_of(asked.set, asked.vo, database.names.vo),
-            _switches(asked),
-            _selection(asked, now),
+            proposals_of(request.set, request.vo, database.names.vo),
+            _switches(request),
+            _selection(request, now),
             config,
             report_progress,
         )
-    raise TypeError(f"no run is {type(asked).__name__}")
+    raise TypeError(f"no run is {type(request).__name__}")
 
 
-def _switches(asked: WhatIf | Sweep) -> tuple[Switch, ...]:
-    return tuple(Switch(name, on) for name, on in asked.rules.items())
+def _switches(request: WhatIf | Sweep) -> tuple[Switch, ...]:
+    return tuple(Switch(name, on) for name, on in request.rules.items())
 
 
 def _selection(request: Cycles, now: datetime) -> Selection:
@@ -186,14 +186,14 @@ def _compared(
 
 
 def _swept(
-    database: Database, asked: Sweep, now: datetime, config: Path | None, report_progress: Progress
+    database: Database, request: Sweep, now: datetime, config: Path | None, report_progress: Progress
 ) -> dict[str, Any]:
     own = database.names.vo
-    points = grid(read_ranges(shipped_catalogue(own), asked.ranges, asked.vo or own))
+    points = grid(read_ranges(shipped_catalogue(own), request.ranges, request.vo or own))
     before = rule_set(config)
-    after = ProfileRules(with_switches(before.profile, _switches(asked)), before.options)
+    after = ProfileRules(with_switches(before.profile, _switches(request)), before.options)
     what = Comparing(before, tuple(Change(point, after) for point in points), by_task=False)
-    answers = _answered(database, _selection(asked, now), what, report_progress)
+    answers = _answered(database, _selection(request, now), what, report_progress)
     shown = [
         {"set": {one.key: one.value for one in point}, "totals": total_documents(difference)}
         for point, difference in zip(points, answers.differences, strict=True)
@@ -213,12 +213,12 @@ def _shortcomings(answers: Answers) -> dict[str, Any]:
 
 
 def _replayed(
-    database: Database, asked: Replay, now: datetime, config: Path | None, report_progress: Progress
+    database: Database, request: Replay, now: datetime, config: Path | None, report_progress: Progress
 ) -> dict[str, Any]:
     counts: Counter[str] = Counter()
     differences: list[dict[str, Any]] = []
-    selection = _selection(asked, now)
-    if asked.until is None:  # also cycles that decided for an instant after now
+    selection = _selection(request, now)
+    if request.until is None:  # also cycles that decided for an instant after now
         selection = replace(selection, until=None)
     keys = stored_cases(database, selection).keys
     for done, (key, is_whole) in enumerate(zip(keys, whole(keys), strict=True)):

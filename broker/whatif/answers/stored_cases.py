@@ -30,7 +30,7 @@ from broker.store.scenarios.load_dump import load
 from broker.store.scenarios.scenario_file import Scenario, read_scenario
 from broker.store.schema.migrate import upgrade
 from broker.store.snapshots import stored_snapshots as snapshots
-from broker.store.snapshots.stored_snapshots import KeptSnapshot, SnapshotLostError
+from broker.store.snapshots.stored_snapshots import EncodedSnapshot, SnapshotLostError
 from broker.tuning.statements.gdpconfig_rows import TuningStore
 from broker.whatif.model.cases import Case
 from broker.whatif.statements.case_rows import NothingStored as NothingStored, read_case
@@ -207,7 +207,7 @@ def scenario_cases(file: Path, brokerages: Sequence[str], seed: int, config: Pat
     return cases
 
 
-def snapshot_of_scenario(scenario: Scenario, folder: Path | None = None) -> KeptSnapshot:
+def snapshot_of_scenario(scenario: Scenario, folder: Path | None = None) -> EncodedSnapshot:
     """The snapshot of a scenario at its instant, with the sources of all brokerages.
 
     Args:
@@ -225,4 +225,4 @@ def snapshot_of_scenario(scenario: Scenario, folder: Path | None = None) -> Kept
             catalogue = TableCatalogue.read(connection, database.names)
             grid = reader.read(connection, catalogue, scenario.now, lambda: None)
     snapshot = grid.snapshot
-    return KeptSnapshot(snapshot.id, snapshot.taken_at, __version__, grid.about, grid.parts)
+    return EncodedSnapshot(snapshot.id, snapshot.taken_at, __version__, grid.about, grid.parts)

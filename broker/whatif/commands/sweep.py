@@ -55,7 +55,9 @@ Folder = Annotated[
     Path | None,
     typer.Option("--out", metavar="DIR", help="With --simulate: keep each finished simulation, and resume from there."),
 ]
-Kept = Annotated[bool, typer.Option("--store", help="With --simulate: keep the figures, for the web page and the API.")]
+Store = Annotated[
+    bool, typer.Option("--store", help="With --simulate: keep the figures, for the web page and the API.")
+]
 Simulated = Annotated[
     bool, typer.Option("--simulate", help="Judge by the consequences on a simulated grid, not by decisions.")
 ]
@@ -84,7 +86,7 @@ def sweep(
     simulated_grid: SimulatedGrid = None,
     profile: OwnProfile = None,
     out: Folder = None,
-    store: Kept = False,
+    store: Store = False,
     json: Annotated[bool, typer.Option("--json", help="One object per point and brokerage.")] = False,
     plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE.svg|png", help="Draw figures by value.")] = None,
 ) -> None:

@@ -131,7 +131,7 @@ def what_if(
 
 
 @dataclass(frozen=True)
-class Asked:
+class ChangeRequest:
     """The changes to compare with what was in force, as typed."""
 
     proposals: tuple[Proposal, ...]
@@ -163,17 +163,17 @@ def _read(
     rule: Sequence[str],
     profile: str | None,
     vo: str | None,
-) -> Asked:
+) -> ChangeRequest:
     fields = () if queue is None else read_fields(queue, changes)
     keys = [*values, *(changes if queue is None else ())]
-    request = Asked(read_proposals(catalogue, keys, vo or catalogue.vo), read_switches(rule), fields, profile)
+    request = ChangeRequest(read_proposals(catalogue, keys, vo or catalogue.vo), read_switches(rule), fields, profile)
     if not request.words():
         remedy = "name values as KEY=VALUE, rules with --rule, a --profile, or --queue QUEUE FIELD=VALUE"
         raise NothingToTry("nothing to compare with", "broker what-if", remedy)
     return request
 
 
-def _show(request: Asked, answers: Answers, json: bool) -> None:
+def _show(request: ChangeRequest, answers: Answers, json: bool) -> None:
     difference = answers.differences[0]
     if not json:
         show(difference, request.words(), answers.baseline)

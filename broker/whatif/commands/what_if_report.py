@@ -13,16 +13,16 @@ from broker.whatif.model.executor import Baseline
 MOST_ROWS = 20
 
 
-def show(found: Difference, change: str, baseline: Baseline) -> None:
+def show(difference: Difference, change: str, baseline: Baseline) -> None:
     """Print the figures of all brokerages, then the tasks with any difference."""
     say(baseline_words(baseline))
-    for brokerage, totals in sorted(found.totals.items()):
+    for brokerage, totals in sorted(difference.totals.items()):
         _stats(brokerage, totals, change)
         _outcomes(totals)
         _queues(totals)
         _rejections(totals)
-    if found.totals:
-        _tasks(found)
+    if difference.totals:
+        _tasks(difference)
     else:
         say("no cycle could be decided again")
 

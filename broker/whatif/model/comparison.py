@@ -83,9 +83,9 @@ class Difference:
     def tasks(self) -> dict[tuple[str, int], TaskDifference]:
         """The tasks with any difference, by brokerage and task; built on each access."""
         return {
-            (brokerage, task): found
+            (brokerage, task): changes
             for brokerage, sums in self._of_tasks.items()
-            for task, found in sums.objects().items()
+            for task, changes in sums.objects().items()
         }
 
     def add(self, other: Difference) -> None:
@@ -208,9 +208,9 @@ def _by_name(compared: Compared, counts: Ints) -> Counter[str]:
     return Counter({str(compared.names[at]): int(counts[at]) for at in np.flatnonzero(counts).tolist()})
 
 
-def task_documents(found: Difference) -> list[dict[str, Any]]:
+def task_documents(diff: Difference) -> list[dict[str, Any]]:
     """One object for each task with any difference; tasks that become unschedulable come first."""
-    ranked = sorted(found.tasks.items(), key=lambda item: (not item[1].loses_last_queue, -len(item[1].lost), item[0]))
+    ranked = sorted(diff.tasks.items(), key=lambda item: (not item[1].loses_last_queue, -len(item[1].lost), item[0]))
     return [_task(brokerage, task, one) for (brokerage, task), one in ranked]
 
 
@@ -230,19 +230,19 @@ def _task(brokerage: str, task: int, changes: TaskDifference) -> dict[str, Any]:
     }
 
 
-def total_documents(found: Difference) -> list[dict[str, Any]]:
+def total_documents(diff: Difference) -> list[dict[str, Any]]:
     """One object for each brokerage."""
-    return [total_document(brokerage, totals) for brokerage, totals in sorted(found.totals.items())]
+    return [total_document(brokerage, totals) for brokerage, totals in sorted(diff.totals.items())]
 
 
-def summary_document(found: Difference) -> dict[str, int]:
+def summary_document(diff: Difference) -> dict[str, int]:
     """All brokerages together: how much was decided again, and how much of it changes."""
     return {
-        "decisions": found.total("decisions"),
-        "changed": found.total("changed"),
-        "jobs": sum(totals.jobs_before.total() for totals in found.totals.values()),
-        "jobs_moved": found.total("jobs_moved"),
-        "tasks_losing_last_queue": len(found.tasks_losing_last()),
+        "decisions": diff.total("decisions"),
+        "changed": diff.total("changed"),
+        "jobs": sum(totals.jobs_before.total() for totals in diff.totals.values()),
+        "jobs_moved": diff.total("jobs_moved"),
+        "tasks_losing_last_queue": len(diff.tasks_losing_last()),
     }
 
 

@@ -31,7 +31,7 @@ from broker.gdpconfig.proposals import proposed
 from broker.gdpconfig.publish import Published
 from broker.rules.registry import RuleError
 from broker.snapshot.build import build_snapshot
-from broker.snapshot.draft import KeptBuilds
+from broker.snapshot.draft import BuildCache
 from broker.snapshot.raw import RawSource, SnapshotCorruptError, decode
 from broker.snapshot.snapshot import Snapshot
 from broker.whatif.model.cases import Case, Change, ProfileRules, SnapshotParts, with_fields
@@ -49,7 +49,7 @@ from broker.whatif.model.variants import (
 )
 
 #: Prepared cycles that a process keeps for further values: a worker gets these one after the other.
-KEPT = 2
+CACHED_CYCLES = 2
 #: Changes that are decided together, block by block: what they share is judged once.
 SIDES_AT_ONCE = 16
 
@@ -244,18 +244,18 @@ class _Decided:
         return self.side
 
 
-_kept: dict[tuple[str, str], Prepared] = {}
+_cycle_cache: dict[tuple[str, str], Prepared] = {}
 
 
 def _prepared(case: Case, rules: ProfileRules) -> Prepared:
     """The cycle, unpacked once in this process for all values tried one after the other."""
     key = (case.id, rules.profile.model_dump_json() + repr(sorted(rules.options.items())))
-    if key not in _kept:
+    if key not in _cycle_cache:
         prepared = Prepared(case, rules)
-        while len(_kept) >= KEPT:
-            _kept.pop(next(iter(_kept)))
-        _kept[key] = prepared
-    return _kept[key]
+        while len(_cycle_cache) >= CACHED_CYCLES:
+            _cycle_cache.pop(next(iter(_cycle_cache)))
+        _cycle_cache[key] = prepared
+    return _cycle_cache[key]
 
 
 def _with_decisions(batches: Sequence[StoredBatch], decisions: Sequence[StoredOutcome]) -> list[_Part]:
@@ -271,7 +271,7 @@ def _with_decisions(batches: Sequence[StoredBatch], decisions: Sequence[StoredOu
 
 
 #: What was built from the snapshots of the last cycles: most of a grid stays the same in the next.
-_builds = KeptBuilds()
+_builds = BuildCache()
 _unpacked: dict[str, tuple[tuple[str, bytes], RawSource]] = {}
 
 

@@ -47,10 +47,10 @@ class DrawnRows:
     def __setitem__(self, row: int, drawn: Drawn) -> None:
         self._rows[row] = drawn
 
-    def put_block(self, rows: slice, found: BlockRows) -> None:
+    def put_block(self, rows: slice, block: BlockRows) -> None:
         """Add the chunks of a block that the compiled loop placed; what decided about their jobs is not kept."""
-        for at in found.by_loop.tolist():
-            self._rows[rows.start + at], self._blocks[rows.start + at] = None, (found, rows.start)
+        for at in block.by_loop.tolist():
+            self._rows[rows.start + at], self._blocks[rows.start + at] = None, (block, rows.start)
 
 
 @dataclass(frozen=True)

@@ -43,17 +43,17 @@ def check_plot(file: Path) -> None:
     new_figure(1, 1)
 
 
-def plot_difference(found: Difference, file: Path) -> None:
+def plot_difference(difference: Difference, file: Path) -> None:
     """Draw the two distributions of each brokerage, one brokerage a row.
 
     Raises:
         CannotPlot: matplotlib is not installed, or the file cannot be written.
     """
-    brokerages = sorted(found.totals)
+    brokerages = sorted(difference.totals)
     figure, axes = new_figure(max(1, len(brokerages)), 2)
     for row, brokerage in enumerate(brokerages):
-        _candidates(axes[row][0], brokerage, found.totals[brokerage])
-        _shares(axes[row][1], brokerage, found.totals[brokerage])
+        _candidates(axes[row][0], brokerage, difference.totals[brokerage])
+        _shares(axes[row][1], brokerage, difference.totals[brokerage])
     save(figure, file)
 
 

@@ -21,7 +21,7 @@ from broker.domain.queues import TIGHTENING_KEYS
 from broker.engine.job.chunk_result import Block, ChunkResult
 from broker.engine.job.cycle import JobCycle
 from broker.engine.job.decision import deciding
-from broker.engine.shared.filter_cache import KeptAnswers
+from broker.engine.shared.filter_cache import BlockCache
 from broker.gdpconfig import Tuning
 from broker.whatif.model.compiled_blocks import BlockRows, CompiledBlocks
 from broker.whatif.model.outcome_columns import NOBODY, Drawn, DrawnRows, SideRows
@@ -170,10 +170,10 @@ def decide_together(before: Deciding, others: Sequence[Deciding], *, known: bool
     # where all sides share their filters, no filter has to judge what another one rejects
     apart = not all(side.filters for side in common)
     for rows in blocks:
-        kept = KeptAnswers(filters={} if apart else None)
-        own = before.cycle.evaluate_block(rows, kept) if shares or not known else None
+        cache = BlockCache(filters={} if apart else None)
+        own = before.cycle.evaluate_block(rows, cache) if shares or not known else None
         # all sides judge the block before any of them decides on it
-        theirs = [side.cycle.evaluate_block(rows, kept.alike(what)) for side, what in zip(beside, common, strict=True)]
+        theirs = [side.cycle.evaluate_block(rows, cache.alike(what)) for side, what in zip(beside, common, strict=True)]
         if own is not None and not known:
             before.decide(own)
         for side, block in zip(beside, theirs, strict=True):
@@ -208,12 +208,12 @@ class _Columns:
         self.rows.copy(row, other.rows, block.evaluation.feasible[row - block.rows.start])
         self.drawn[row] = other.drawn[row]
 
-    def put_block(self, rows: slice, found: BlockRows) -> None:
+    def put_block(self, rows: slice, block: BlockRows) -> None:
         """Add the rows that the compiled loop decided; what decided about their jobs is not kept."""
-        reasons = enumerate(found.reasons(self.blocked[rows]), rows.start)
+        reasons = enumerate(block.reasons(self.blocked[rows]), rows.start)
         outcomes = [(self._cycle.outcome(row, reason), reason) for row, reason in reasons]
-        self.rows.put_block(rows.start, found, outcomes)
-        self.drawn.put_block(rows, found)
+        self.rows.put_block(rows.start, block, outcomes)
+        self.drawn.put_block(rows, block)
 
 
 def _all_alike(one: Judged, two: Judged) -> bool:
@@ -267,7 +267,7 @@ def _drawn(cycle: JobCycle, maker: JobMaker | None, result: ChunkResult, seed: i
     else:
         source = CountedJobs(count)
         draw_jobs(cycle, result, source, seed)
-        counted = {int(result.chosen[place]): jobs for place, jobs in source.made.items()}
+        counted = {int(result.chosen[place]): jobs for place, jobs in source.jobs.items()}
     at = sorted(counted)
     return Drawn(by, np.array(at, dtype=np.int64), np.array([counted[position] for position in at], dtype=np.int64))
 
@@ -307,13 +307,13 @@ class AsStored:
         at = sorted(jobs)
         return np.array(at, dtype=np.int64), np.array([jobs[one] for one in at], dtype=np.int64)
 
-    def agrees_with(self, first: int, found: BlockRows) -> bool:
-        """Whether these are the jobs of the block ``found``, whose chunks begin at row ``first``."""
+    def agrees_with(self, first: int, block: BlockRows) -> bool:
+        """Whether these are the jobs of ``block``, whose chunks begin at row ``first``."""
         # where all jobs are at the same candidates, nothing else can have been stored
-        other = (self.jobs[first : first + len(found.jobs)] != found.jobs).any(axis=1) & (found.chosen > 0)
-        for at in found.by_loop[other[found.by_loop]].tolist():
-            jobs = self(first + at, found.place[at, : found.chosen[at]], b"")
-            if jobs is not None and not all(map(np.array_equal, jobs, found.given(at))):
+        other = (self.jobs[first : first + len(block.jobs)] != block.jobs).any(axis=1) & (block.chosen > 0)
+        for at in block.by_loop[other[block.by_loop]].tolist():
+            jobs = self(first + at, block.place[at, : block.chosen[at]], b"")
+            if jobs is not None and not all(map(np.array_equal, jobs, block.given(at))):
                 return False
         return True
 
@@ -355,11 +355,11 @@ class CountedJobs:
 
     Attributes:
         left: jobs still to be assigned.
-        made: jobs by candidate, as its position among those of the chunk.
+        jobs: jobs by candidate, as its position among those of the chunk.
     """
 
     left: int
-    made: dict[int, int] = field(default_factory=dict)
+    jobs: dict[int, int] = field(default_factory=dict)
     _last: tuple[int, int] = (0, 0)
 
     def has_files(self) -> bool:
@@ -384,5 +384,5 @@ class CountedJobs:
 
     def _add(self, candidate: int, jobs: int) -> None:
         self.left -= jobs
-        total = self.made.get(candidate, 0) + jobs
-        self.made = {**self.made, candidate: total} if total else {c: n for c, n in self.made.items() if c != candidate}
+        total = self.jobs.get(candidate, 0) + jobs
+        self.jobs = {**self.jobs, candidate: total} if total else {c: n for c, n in self.jobs.items() if c != candidate}

@@ -60,8 +60,8 @@ def _done(
                 raise CancelledRun
 
     try:
-        asked = long_runs.KINDS[stored.kind].model_validate(stored.asked)
-        return "done", plain(long_runs.run(database, asked, now, config, report_progress)), None
+        request = long_runs.KINDS[stored.kind].model_validate(stored.asked)
+        return "done", plain(long_runs.run(database, request, now, config, report_progress)), None
     except CancelledRun:
         return "cancelled", None, None
     except Exception as error:

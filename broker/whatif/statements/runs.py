@@ -106,16 +106,16 @@ class Run(RunLine):
     problem: Mapping[str, Any] | None
 
 
-def add(connection: sa.Connection, kind: str, asked: Mapping[str, Any], subject: str) -> int:
+def add(connection: sa.Connection, kind: str, request: Mapping[str, Any], subject: str) -> int:
     """Add a waiting run and return its number."""
-    values = {"kind": kind, "asked": json.dumps(dict(asked)), "subject": subject}
+    values = {"kind": kind, "asked": json.dumps(dict(request)), "subject": subject}
     return int(connection.execute(_INSERT_RUN, values).scalar_one())
 
 
 def add_done(
     connection: sa.Connection,
     kind: str,
-    asked: Mapping[str, Any],
+    request: Mapping[str, Any],
     subject: str,
     result: Mapping[str, Any],
     total: int,
@@ -126,14 +126,14 @@ def add_done(
     Args:
         connection: to the database.
         kind: of run.
-        asked: the request.
+        request: the request.
         subject: who did it.
         result: as plain JSON.
         total: number of finished parts.
         took_s: seconds from its beginning until now.
     """
     values = {"kind": kind, "subject": subject, "total": total, "took_s": took_s}
-    documents = {"asked": json.dumps(dict(asked)), "result": json.dumps(dict(result))}
+    documents = {"asked": json.dumps(dict(request)), "result": json.dumps(dict(result))}
     return int(connection.execute(_INSERT_DONE, values | documents).scalar_one())
 
 

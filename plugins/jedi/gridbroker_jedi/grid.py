@@ -26,7 +26,7 @@ from broker.store.connection.database import Database
 from broker.store.connection.tables import TableCatalogue, own_tables, read_own_columns
 from broker.store.reads.needed_columns import work_faults
 from broker.store.schema.migrate import check
-from broker.store.snapshots.stored_snapshots import SnapshotLostError, kept_snapshot, last_of_agents
+from broker.store.snapshots.stored_snapshots import SnapshotLostError, encoded_snapshot, last_of_agents
 from broker.tuning.statements.gdpconfig_rows import TuningStore
 
 LOG = logging.getLogger("gridbroker_jedi")
@@ -198,7 +198,7 @@ class GridKeeper:
         for last in last_of_agents(connection, [self._name]):
             if timedelta(0) <= now - last.taken_at < self._refresh:
                 try:
-                    return self._reader.take_over(kept_snapshot(connection, last.id))
+                    return self._reader.take_over(encoded_snapshot(connection, last.id))
                 except (SnapshotLostError, SnapshotCorruptError) as error:
                     LOG.warning("snapshot %s of the service is not used: %s", last.id, error)
         return None

@@ -22,7 +22,7 @@ from broker.simulation.model.demo.grid_documents import GridSize, endpoint_name,
 from broker.store.connection.database import Database
 from broker.store.connection.tables import TableCatalogue
 from broker.store.reads.replica_reads import read_catalogue
-from broker.work.catalogue import is_asked
+from broker.work.catalogue import has_answer
 from tests.agents.feeds.fake_rucio import FakeRucio, replica
 from tests.agents.feeds.running import PROCESS, Feeding
 from tests.agents.feeds.wanting import insert, want
@@ -56,7 +56,7 @@ def unanswered_datasets(feeding: Feeding, *names: str) -> list[str]:
         catalogue = TableCatalogue.read(connection, feeding.database.names)
         answer = read_catalogue(connection, catalogue, tuple(did(name) for name in names))
     with_replicas = frozenset(answer.replicas.did.tolist())
-    return [name for at, name in enumerate(names) if not is_asked(answer, at, with_replicas)]
+    return [name for at, name in enumerate(names) if not has_answer(answer, at, with_replicas)]
 
 
 def test_only_the_input_of_tasks_that_need_brokerage_is_asked_for(feeding: Feeding, rucio: FakeRucio) -> None:

@@ -21,7 +21,7 @@ from broker.simulation.model.rolling_out import RolledOut, Rolling
 from broker.simulation.model.work_of_site import WorkRows, work_of_site
 from broker.snapshot.raw import RawSource
 from broker.store.connection.database import Database
-from broker.store.snapshots.stored_snapshots import KeptSnapshot
+from broker.store.snapshots.stored_snapshots import EncodedSnapshot
 from broker.tuning.statements.gdpconfig_rows import TuningStore
 from tests.fault.processes import NOW, cycle_here, load_grid
 from tests.pilots.panda.pilot_grid import run_agent
@@ -31,7 +31,7 @@ WINDOW = timedelta(hours=6)
 RESULT = RolledOut({}, {7: 60.0}, {}, 2, 1.5)
 EMPTY = Ahead(
     WorkRows((), (), (), (), (), (), 21_600.0),
-    KeptSnapshot("s", NOW, "1", {}, {}),
+    EncodedSnapshot("s", NOW, "1", {}, {}),
     RawSource("s", {}),
     shipped_profile("seed"),
     {},
@@ -154,9 +154,9 @@ def learn(database: Database, cores: int) -> None:
 def test_queues_have_as_many_cores_as_ran_there(brokered_grid: Database) -> None:
     before = ahead_at(brokered_grid)
     learn(brokered_grid, 640)
-    work = work_of_site(ahead_at(brokered_grid).rows, before.kept.build(), before.kept.sources())
+    work = work_of_site(ahead_at(brokered_grid).rows, before.snapshot.build(), before.snapshot.sources())
     queues = work.grid.queues
-    assert len(queues) > len(work_of_site(before.rows, before.kept.build(), before.kept.sources()).grid.queues)
+    assert len(queues) > len(work_of_site(before.rows, before.snapshot.build(), before.snapshot.sources()).grid.queues)
     assert all(queue.cores >= 640 for queue in queues)
 
 
@@ -189,4 +189,4 @@ def test_with_a_budget_forecasts_have_the_clue_unless_there_is_no_snapshot(
 def test_another_process_gives_the_same_result(brokered_grid: Database) -> None:
     ahead = ahead_at(brokered_grid)
     outcome = outcome_of(ahead, 300.0)
-    assert outcome.found == rolled_out(ahead, lambda: 0.0)
+    assert outcome.rollout == rolled_out(ahead, lambda: 0.0)

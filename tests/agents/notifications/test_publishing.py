@@ -17,7 +17,7 @@ from broker.codec.compression import pack_work
 from broker.decisions.answers.decision import task_decision
 from broker.domain.decisions import DecisionRecord, Origin
 from broker.notifications.answers.findings import notification_findings
-from broker.notifications.answers.messages import fails, standings
+from broker.notifications.answers.messages import channel_states, fails
 from broker.notifications.answers.streams import stream_list
 from broker.notifications.statements.stream_rows import StreamLine
 from broker.service.statements.metric_health import read_health
@@ -135,9 +135,9 @@ def test_a_channel_that_fails_is_an_alarm_a_metric_and_a_finding(
     for minutes in (2, 4, 6):
         run(minutes)
     with database.read_snapshot() as connection:
-        (standing,) = standings(QueryContext(connection, database.names, NOW))
+        (state,) = channel_states(QueryContext(connection, database.names, NOW))
         assert read_health(connection).streams == [("mq", 0, 0, 1, 1)]
-    assert fails(standing) and "no such destination" in str(standing.detail)
+    assert fails(state) and "no such destination" in str(state.detail)
 
 
 def test_a_filter_names_brokerages_shares_and_vos(database: Database, server: StompServer, run: Run) -> None:

@@ -38,7 +38,7 @@ def decide(database: Database, at: datetime, count: int = 1) -> None:
         connection.execute(sa.text(statement), {"at": at, "count": count})
 
 
-def make(database: Database, start: datetime, ahead: int) -> decision_days.MadeDays:
+def make(database: Database, start: datetime, ahead: int) -> decision_days.NewPartitions:
     with database.begin() as connection:
         return decision_days.make(connection, start, ahead)
 

@@ -38,8 +38,8 @@ def decisions_for(task_work: Work, jobs: int) -> dict[int, Any]:
     for result in toy_cycle.results():
         source = CountedJobs(jobs)
         draw_jobs(toy_cycle, result, source, seed=7)
-        positions = np.array(sorted(int(result.chosen[place]) for place in source.made), dtype=np.int64)
-        counts = {int(result.chosen[place]): number for place, number in source.made.items()}
+        positions = np.array(sorted(int(result.chosen[place]) for place in source.jobs), dtype=np.int64)
+        counts = {int(result.chosen[place]): number for place, number in source.jobs.items()}
         before = toy_cycle.load_before(result.row)
         task = int(task_work.chunks.jeditaskid[result.row])
         decisions[task] = (result.reason, deciding(toy_cycle, result).tolist(), counts, before)

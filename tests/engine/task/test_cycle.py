@@ -11,7 +11,7 @@ import pytest
 from broker.brokerages.production_job import brokerage as production_job
 from broker.brokerages.production_task import brokerage as production_task
 from broker.brokerages.production_task.assign import AssignedTask, assign_tasks
-from broker.brokerages.production_task.brokerage import asked_filters
+from broker.brokerages.production_task.brokerage import dry_run_filters
 from broker.codec.task_work_codec import task_of
 from broker.domain.arrays import Bools, Floats
 from broker.domain.decisions import FunnelStep, Observation
@@ -176,7 +176,7 @@ def test_a_dry_run_of_all_tasks_equals_one_of_each_task(database: Database) -> N
         ],
     )
     cycle = cycle_of(database, scenario)
-    work, filters = cycle.work, asked_filters(production_job.chain())
+    work, filters = cycle.work, dry_run_filters(production_job.chain())
     initial = cycle.initial
     together = ask_jobs(cycle.snapshot, work.hint, work.tasks.jeditaskid, initial, filters, Tuning.defaults())
     assert 0 < together.able_queues.sum() < initial.sum()

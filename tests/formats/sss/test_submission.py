@@ -110,4 +110,4 @@ def test_a_job_without_a_program_is_refused() -> None:
 def test_node_requests_are_ignored_with_the_option() -> None:
     text = job("<NodeProperties><Feature>x</Feature></NodeProperties>")
     (task,) = plan_document(text, dataclasses.replace(RULES, ignore_nodes=True))
-    assert any(row.path == "NodeProperties[1]/Feature[1]" for row in task.files[0].kept)
+    assert any(row.path == "NodeProperties[1]/Feature[1]" for row in task.files[0].unmapped_rows)

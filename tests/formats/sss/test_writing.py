@@ -5,7 +5,7 @@ from datetime import datetime
 import pytest
 from hypothesis import given, strategies as st
 
-from broker.formats.model.sss.from_panda import KeptRow, elements_of, job_document, kept_rows, task_document
+from broker.formats.model.sss.from_panda import ElementRow, elements_of, job_document, task_document, unmapped_rows
 from broker.formats.model.sss.inheritance import whole_jobs
 from broker.formats.model.sss.job_columns import map_job
 from broker.formats.model.sss.model import Document, JobLevel, Property
@@ -81,7 +81,7 @@ def test_units_are_powers_of_1024() -> None:
 def test_unmapped_properties_are_restored(name: str) -> None:
     (whole,) = whole_jobs(document(name))
     mapped_job = map_job(whole)
-    rows = kept_rows(whole.job, mapped_job.unmapped, mapped_job.request)
+    rows = unmapped_rows(whole.job, mapped_job.unmapped, mapped_job.request)
     columns = {key.lower(): value for key, value in (mapped_job.columns or {}).items()}
     for column in ("creationtime", "starttime", "endtime"):
         if column in columns:
@@ -114,8 +114,8 @@ def test_unmapped_properties_are_restored(name: str) -> None:
 def test_task_groups_and_their_tasks_are_stored_whole() -> None:
     whole = whole_jobs(document("group"))[0]
     mapped_job = map_job(whole)
-    rows = kept_rows(whole.job, mapped_job.unmapped, mapped_job.request)
-    assert KeptRow("TaskGroup[1]/Task[2]/Node[1]", {}, "wn2") in rows
+    rows = unmapped_rows(whole.job, mapped_job.unmapped, mapped_job.request)
+    assert ElementRow("TaskGroup[1]/Task[2]/Node[1]", {}, "wn2") in rows
     (restored,) = whole_jobs(job_document({"pandaid": 5, "jobstatus": "failed"}, rows))
     assert [task.text("Node") for task in restored.job.of_level("TaskGroup")[0].of_level("Task")] == ["wn1", "wn2"]
 
@@ -127,7 +127,7 @@ def test_a_block_that_the_columns_cannot_hold_is_stored_whole() -> None:
     )
     mapped_job = map_job(whole)
     row = {"pandaid": 5, "jobstatus": "finished", "corecount": 8, "actualcorecount": 7}
-    (restored,) = whole_jobs(job_document(row, kept_rows(whole.job, mapped_job.unmapped, mapped_job.request)))
+    (restored,) = whole_jobs(job_document(row, unmapped_rows(whole.job, mapped_job.unmapped, mapped_job.request)))
     for block, expected in (
         (restored.job.requested, whole.job.requested),
         (restored.job.delivered, whole.job.delivered),
@@ -142,7 +142,7 @@ def test_a_block_that_the_columns_cannot_hold_is_stored_whole() -> None:
 @pytest.mark.parametrize("paths", [["x"], ["A[1]/B[1]"], ["A[0]"], ["A[1]", "A[1]/B[1]/C[1]"], ["A[1]x"]])
 def test_inconsistent_rows_are_refused(paths: list[str]) -> None:
     with pytest.raises(ValueError, match="kept path"):
-        elements_of([KeptRow(path, {}, "") for path in paths])
+        elements_of([ElementRow(path, {}, "") for path in paths])
 
 
 def test_a_task_with_its_jobs() -> None:

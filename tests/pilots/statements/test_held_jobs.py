@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from broker.pilots.answers.why_job import why_job
 from broker.pilots.answers.why_node import why_node
 from broker.pilots.statements.held_jobs import hold_jobs, release_jobs
-from broker.pilots.statements.matches import RETRY_ELSEWHERE, Match, MatchFound, NoMatch
+from broker.pilots.statements.matches import RETRY_ELSEWHERE, Match, MatchOutcome, NoMatch
 from broker.store.connection.database import Database
 from broker.store.query_context import QueryContext
 from tests.pilots.statements.test_job_match import LONG, add_jobs, follow, match_once, matcher, states
@@ -40,7 +40,7 @@ def hold(database: Database, job: int, node: str = "bad", until: datetime = UNTI
     )  # fmt: skip
 
 
-def jobs_of(results: list[tuple[MatchFound, bool]]) -> list[int | None]:
+def jobs_of(results: list[tuple[MatchOutcome, bool]]) -> list[int | None]:
     return [result.pandaid if isinstance(result, Match) else None for result, _ in results]
 
 
@@ -113,7 +113,7 @@ def test_a_search_for_other_pilots_begins_before_the_jobs_that_a_pilot_skipped(d
         assert take is not None
         group.settle(job_matcher._take(take))
         # the pilot of the node is matched separately
-        assert [None if match is None else match.pandaid for match in group.found] == [10, None]
+        assert [None if match is None else match.pandaid for match in group.matches] == [10, None]
 
 
 def test_each_job_is_given_once_while_some_are_held(database: Database) -> None:

@@ -39,7 +39,7 @@ def groups_at_start(database: Database, part: int = PART) -> Iterator[tuple[Shar
     with psycopg.connect(database.url, autocommit=True) as connection:
         cursor, groups = connection.cursor(row_factory=tuple_row), SharedGroups(part)
         groups.read(cursor, at(0))
-        groups.asked = True
+        groups.has_requests = True
         yield groups, cursor
 
 
@@ -99,10 +99,10 @@ def test_parts_become_due_once_the_state_grows_old(database: Database, seconds: 
 def test_without_requests_a_refresh_is_finished_but_none_is_started(database: Database) -> None:
     with groups_at_start(database) as (groups, cursor):
         groups.read_part(cursor, at(5))
-        assert not groups.asked and groups.is_part_due(at(5))
+        assert not groups.has_requests and groups.is_part_due(at(5))
         read_all_parts(groups, cursor, 5)
         assert not groups.is_part_due(at(60))
-        groups.asked = True
+        groups.has_requests = True
         assert groups.is_part_due(at(60))
 
 
@@ -123,7 +123,7 @@ def test_empty_task_queues_are_forgotten_once_there_are_many(database: Database)
         read_all_parts(groups, cursor, 5)
         assert groups.current is not None and len(groups.current.queues) == 5
         remove_jobs(database, "C")
-        groups.asked = True
+        groups.has_requests = True
         read_all_parts(groups, cursor, 10)
         assert sorted(groups.current.queues.panda_queue) == ["QUEUE_D", "QUEUE_E"]
 

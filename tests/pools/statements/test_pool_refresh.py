@@ -82,12 +82,12 @@ def test_pools_may_come_and_go_while_the_mapping_is_computed(grid: Database) -> 
     with grid.begin() as connection:
         version = current(connection)
         assert version is not None
-        mapping = new_mapping(connection, version.said.resources)
+        mapping = new_mapping(connection, version.content.resources)
     execute(grid, "DELETE FROM broker.submit_pools WHERE pool_id = :id", id=pool_for(Memory=1).pool_id)
     with grid.begin() as connection:
         register(connection, pool_for(Memory=3), at(5))
     with grid.begin() as connection:
-        counts = write_mapping(connection, mapping, version.said.resources, version.id, at(9))
+        counts = write_mapping(connection, mapping, version.content.resources, version.id, at(9))
     assert counts["pools"] == 1
     by_pool = dict(rows(grid, "SELECT pool_id, count(*) FROM broker.submit_pool_queues GROUP BY 1"))
     assert by_pool == {pool_for(Memory=5000).pool_id: 1, pool_for(Memory=3).pool_id: 3}
@@ -99,7 +99,7 @@ def test_a_pool_with_an_unreadable_definition_keeps_its_queues(grid: Database) -
     with grid.read_snapshot() as connection:
         version = current(connection)
         assert version is not None
-        assert new_mapping(connection, version.said.resources).unreadable == (bad,)
+        assert new_mapping(connection, version.content.resources).unreadable == (bad,)
     refresh(grid, 9)
     assert len([row for row in mapping_of(grid) if row[0] == bad]) == 3
 

@@ -13,7 +13,7 @@ from broker.pools.statements.pool_reads import (
     queues_of_pool,
 )
 from broker.pools.statements.pool_registration import (
-    Asked,
+    PlacementRequest,
     PoolCollision,
     Registered,
     attach,
@@ -21,7 +21,7 @@ from broker.pools.statements.pool_registration import (
     register,
     restore_missing,
 )
-from broker.pools.statements.resource_versions import KEPT_VERSIONS, BadResources, ResourceText, current, publish
+from broker.pools.statements.resource_versions import MOST_VERSIONS, BadResources, ResourceText, current, publish
 from broker.store.connection.database import Database
 from tests.store.pool_grid import (
     PLACES,
@@ -113,16 +113,16 @@ def test_a_list_that_is_too_long_is_not_put_into_arguments(count: int, expected:
 def test_placement_constraints_of_the_jobs_of_a_task(database: Database) -> None:
     pool = pool_for(Memory=1)
     with database.begin() as connection:
-        attach(connection, 1, pool, Asked({"Memory": 1}, ["B", "A", "B"], ["C"], ["el9"], 5000))
-        attach(connection, 2, None, Asked(platforms=["el9"]))
-        attach(connection, 3, None, Asked(banned_sites=["C"]))
+        attach(connection, 1, pool, PlacementRequest({"Memory": 1}, ["B", "A", "B"], ["C"], ["el9"], 5000))
+        attach(connection, 2, None, PlacementRequest(platforms=["el9"]))
+        attach(connection, 3, None, PlacementRequest(banned_sites=["C"]))
         constraints = read_placement_constraints(connection, [1, 2, 3, 4])
     assert constraints == {
         1: PlacementConstraints(pool.pool_id, ("A", "B"), ("C",)),
         3: PlacementConstraints(None, (), ("C",)),
     }
     with database.begin() as connection:  # attached again, as after a change of the requirements
-        attach(connection, 1, None, Asked())
+        attach(connection, 1, None, PlacementRequest())
         assert read_placement_constraints(connection, [1]) == {}
 
 
@@ -138,9 +138,9 @@ def test_a_deleted_pool_is_restored_for_running_tasks(database: Database) -> Non
     publish_places(database)
     pool, pool_of_done_task = pool_for(Memory=1), pool_for(Memory=2)
     with database.begin() as connection:
-        attach(connection, 1, pool, Asked())
-        attach(connection, 2, pool_of_done_task, Asked())
-        attach(connection, 3, None, Asked())
+        attach(connection, 1, pool, PlacementRequest())
+        attach(connection, 2, pool_of_done_task, PlacementRequest())
+        attach(connection, 3, None, PlacementRequest())
     add_task(database, 1, "running")
     add_task(database, 2, "done")
     with database.begin() as connection:
@@ -161,10 +161,10 @@ def test_versions_of_the_resources(database: Database) -> None:
     with database.read_snapshot() as connection:
         version = current(connection)
     assert version is not None
-    assert (version.id, version.published_at, len(version.said.resources.queues)) == (3, at(12), 3)
+    assert (version.id, version.published_at, len(version.content.resources.queues)) == (3, at(12), 3)
 
 
 def test_old_versions_of_the_resources_are_forgotten(database: Database) -> None:
-    for number in range(KEPT_VERSIONS + 2):
+    for number in range(MOST_VERSIONS + 2):
         publish_places(database, {f"SITE_{number}": {}})
-    assert rows(database, "SELECT min(id), max(id) FROM broker.resource_versions") == [(3, KEPT_VERSIONS + 2)]
+    assert rows(database, "SELECT min(id), max(id) FROM broker.resource_versions") == [(3, MOST_VERSIONS + 2)]

@@ -9,10 +9,10 @@ from broker.brokerages.production_task.brokerage import (
     FILTERS,
     LOAD_WEIGHTS,
     NAME,
-    NOT_ASKED,
+    NOT_IN_DRY_RUN,
     WEIGHTS,
-    asked_filters,
     chain,
+    dry_run_filters,
 )
 from broker.brokerages.profile import rules_of
 from broker.engine.shared.chain import QueueChain
@@ -49,5 +49,5 @@ def test_skipped_rules_are_rules_of_the_job_brokerage(profile: str) -> None:
     assert isinstance(jobs, QueueChain)
     names = {rule.name for rule in jobs.filters}
     # the profile panda adds one of them
-    assert set(NOT_ASKED) - names == (set() if profile == "panda" else {"resource_type_known"})
-    assert {rule.name for rule in asked_filters(jobs)} == names - set(NOT_ASKED)
+    assert set(NOT_IN_DRY_RUN) - names == (set() if profile == "panda" else {"resource_type_known"})
+    assert {rule.name for rule in dry_run_filters(jobs)} == names - set(NOT_IN_DRY_RUN)

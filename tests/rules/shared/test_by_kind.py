@@ -7,7 +7,7 @@ import pytest
 
 from broker.domain.arrays import Bools, spread
 from broker.domain.queues import QueueTable
-from broker.rules.shared.by_kind import kept_by_kind
+from broker.rules.shared.by_kind import keep_by_kind
 from tests.rules.builders import make_queues
 
 CHUNKS, QUEUES = 5, 40
@@ -29,13 +29,13 @@ def test_alike_queues_are_compared_once(kind_count: int) -> None:
         shapes.append(kinds.cores.shape)
         return fits(kinds)
 
-    assert kept_by_kind(queues, ("cores", "maxrss_mb"), recorded_fits).tolist() == fits(queues).tolist()
+    assert keep_by_kind(queues, ("cores", "maxrss_mb"), recorded_fits).tolist() == fits(queues).tolist()
     assert shapes == [(1, len(set(zip(queues.cores[0].tolist(), map(str, queues.maxrss_mb[0].tolist()), strict=True))))]
 
 
 def test_a_comparison_sees_only_the_columns_that_it_names() -> None:
     with pytest.raises(AttributeError):
-        kept_by_kind(make_queues(2), ("cores",), lambda some: np.asarray(some.maxrss_mb > 0))
+        keep_by_kind(make_queues(2), ("cores",), lambda some: np.asarray(some.maxrss_mb > 0))
 
 
 @pytest.mark.parametrize("kinds", [1, 8, 64, 65])
@@ -49,4 +49,4 @@ def test_columns_are_spread_over_candidates(kinds: int) -> None:
 def test_a_mask_of_the_wrong_shape_is_refused() -> None:
     queues = make_queues(3, maxrss_mb=[1.0, 2.0, 2.0])
     with pytest.raises(ValueError, match="compare the columns given"):
-        kept_by_kind(queues, ("maxrss_mb",), lambda some: np.ones((2, 3), dtype=np.bool_))
+        keep_by_kind(queues, ("maxrss_mb",), lambda some: np.ones((2, 3), dtype=np.bool_))

@@ -73,7 +73,7 @@ def test_an_unreachable_database_is_reported_without_its_password() -> None:
 def test_other_arguments_are_left_to_the_command(
     arguments: list[str], environment: dict[str, str], url: str | None
 ) -> None:
-    assert health.asked_for(arguments, environment) == url
+    assert health.requested_database(arguments, environment) == url
 
 
 @pytest.mark.slow
@@ -81,16 +81,16 @@ def test_the_password_is_read_from_a_file_and_a_missing_file_is_left_to_the_comm
     file = tmp_path / "password"
     file.write_text("p@ss\n", encoding="utf-8")
     variables = {"BROKER_DATABASE_URL": "postgresql://me@a/b", "BROKER_DATABASE_PASSWORD_FILE": str(file)}
-    assert health.asked_for(["agents", "--health"], variables) == "postgresql://me:p%40ss@a/b"
+    assert health.requested_database(["agents", "--health"], variables) == "postgresql://me:p%40ss@a/b"
     file.unlink()
-    assert health.asked_for(["agents", "--health"], variables) is None
+    assert health.requested_database(["agents", "--health"], variables) is None
     result = run("agents", "--health", **variables)
     assert result.returncode != 0
     assert f"BROKER_DATABASE_PASSWORD_FILE={file}" in result.stderr
 
 
 def test_the_embedded_database_is_checked_without_being_started() -> None:
-    url = health.asked_for(["agents", "--health"], {"BROKER_HOME": "/nowhere/home"})
+    url = health.requested_database(["agents", "--health"], {"BROKER_HOME": "/nowhere/home"})
     assert url is not None
     assert "%2F" not in url
     assert "/nowhere/home" in url

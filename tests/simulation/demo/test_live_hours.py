@@ -8,7 +8,7 @@ from itertools import count
 import pytest
 
 from broker.simulation.model.demo.facts import DemoFacts
-from broker.simulation.model.demo.live_script import ARRIVAL_EVERY, STEP_S, WAVE, Happenings, LiveJob, happenings
+from broker.simulation.model.demo.live_script import ARRIVAL_EVERY, STEP_S, WAVE, LiveJob, StepEvents, step_events
 from broker.simulation.model.demo.load_rows import FIRST_PANDAID
 from broker.simulation.model.demo.task_rows import quick_jobs
 
@@ -30,7 +30,7 @@ class World:
         self._placed: dict[int, list[LiveJob]] = defaultdict(list)
         self.jobs = {job.pandaid: job for job in jobs}
 
-    def take(self, step: int, events: Happenings) -> None:
+    def take(self, step: int, events: StepEvents) -> None:
         for place in events.arrivals:
             task = self._facts.tasks[place]
             for number in range(quick_jobs(task.jobs, task.user is None)):
@@ -72,7 +72,7 @@ def test_after_hours_as_many_jobs_run_as_at_the_start(
     assert at_start > 3_000
     running, waiting = [], []
     for step in range(HOURS * STEPS_AN_HOUR):
-        world.take(step, happenings(demo_facts, 1, step, list(world.jobs.values())))
+        world.take(step, step_events(demo_facts, 1, step, list(world.jobs.values())))
         counts = world.count()
         running.append(counts["running"])
         waiting.append(counts["activated"] + counts["starting"] + counts["assigned"])

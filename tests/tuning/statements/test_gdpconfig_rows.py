@@ -221,7 +221,7 @@ def test_a_wrong_row_keeps_its_last_good_value_for_a_reader_that_never_saw_it(da
         assert read(database) == current
         assert current.tuning("atlas").number("NQUEUED_SAT_CAP") == 9
         assert current.tuning("atlas").number("NW_THRESHOLD") == 1.7
-        assert {bad.key: bad.kept for bad in current.bad_rows} == {"NQUEUED_SAT_CAP": 9, "NW_THRESHOLD": None}
+        assert {bad.key: bad.last_good for bad in current.bad_rows} == {"NQUEUED_SAT_CAP": 9, "NW_THRESHOLD": None}
     assert current.version == 3
 
 

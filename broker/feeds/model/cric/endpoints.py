@@ -48,12 +48,14 @@ def endpoint_table(
         tape = None if record.get("is_tape") is None else _yes_no(record["is_tape"])
         own = (site, record.get("token"), record.get("type"), tape)
         rows[(name,)] = (*own, write_closed, write_closed, _yes_no(name in no_read), detailed.get(name, {}))
-    kept = {(name,) for name in endpoints.records() if name not in usable}
+    retained = {(name,) for name in endpoints.records() if name not in usable}
     for dropped in bad_ones:
         if dropped.source == states.name and rows.pop((dropped.identifier,), None) is not None:
-            kept.add((dropped.identifier,))
+            retained.add((dropped.identifier,))
     stay = ("site_name", bad_sites(sites, usable_sites(sites)[0]))
-    return MappedTable("ddm_endpoint", ("ddm_endpoint_name",), COLUMNS, rows, frozenset(kept), stay, tuple(bad_ones))
+    return MappedTable(
+        "ddm_endpoint", ("ddm_endpoint_name",), COLUMNS, rows, frozenset(retained), stay, tuple(bad_ones)
+    )
 
 
 def closed(document: Document) -> frozenset[str]:

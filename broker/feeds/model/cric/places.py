@@ -34,7 +34,7 @@ def place_table(sites: Document, centres: Document | None) -> MappedTable:
     of_centres = {} if centres is None else centres.records()
     rows: dict[Key, tuple[Any, ...]] = {}
     dropped_rows: list[DroppedRow] = []
-    kept: set[Key] = {(site,) for site in bad_sites(sites, usable)}
+    retained: set[Key] = {(site,) for site in bad_sites(sites, usable)}
     for site, record in usable.items():
         if record.get("state") != ACTIVE:
             continue
@@ -43,12 +43,14 @@ def place_table(sites: Document, centres: Document | None) -> MappedTable:
             place = _place(record) or (_place(centre) if isinstance(centre, dict) else None)
         except BadValueError as bad:
             dropped_rows.append(dropped_row(REPORTED_AS, site, bad))
-            kept.add((site,))
+            retained.add((site,))
             continue
         if place is not None:
             rows[(site,)] = place
     columns = ("latitude", "longitude")
-    return MappedTable("site_places", ("site_name",), columns, rows, frozenset(kept), dropped_rows=tuple(dropped_rows))
+    return MappedTable(
+        "site_places", ("site_name",), columns, rows, frozenset(retained), dropped_rows=tuple(dropped_rows)
+    )
 
 
 def _place(record: Mapping[str, Any]) -> tuple[float, float] | None:

@@ -56,14 +56,14 @@ def usable_queues(document: Document) -> tuple[dict[str, dict[str, Any]], tuple[
     """
     usable: dict[str, dict[str, Any]] = {}
     dropped_rows: list[DroppedRow] = []
-    kept: set[Key] = set()
+    retained: set[Key] = set()
     for queue, record in document.records().items():
         try:
             usable[named(queue, "panda_queue", LONGEST_QUEUE_NAME)] = _checked(document, queue, record)
         except BadValueError as bad:
             dropped_rows.append(dropped_row(document.name, queue, bad))
-            kept.add((queue,))
-    return usable, tuple(dropped_rows), frozenset(kept)
+            retained.add((queue,))
+    return usable, tuple(dropped_rows), frozenset(retained)
 
 
 def queue_table(document: Document) -> MappedTable:
@@ -72,9 +72,9 @@ def queue_table(document: Document) -> MappedTable:
     Raises:
         DocumentRefused: the document is not an object, or is empty.
     """
-    usable, dropped_rows, kept = usable_queues(document)
+    usable, dropped_rows, retained = usable_queues(document)
     rows: dict[Key, tuple[Any, ...]] = {(queue,): (record,) for queue, record in usable.items()}
-    return MappedTable("schedconfig_json", ("panda_queue",), ("data",), rows, kept, dropped_rows=dropped_rows)
+    return MappedTable("schedconfig_json", ("panda_queue",), ("data",), rows, retained, dropped_rows=dropped_rows)
 
 
 def tag_table(document: Document) -> MappedTable:
@@ -85,15 +85,17 @@ def tag_table(document: Document) -> MappedTable:
     """
     rows: dict[Key, tuple[Any, ...]] = {}
     dropped_rows: list[DroppedRow] = []
-    kept: set[Key] = set()
+    retained: set[Key] = set()
     for queue, record in document.records().items():
         try:
             name = named(queue, "panda_queue", LONGEST_QUEUE_NAME)
             rows[(name,)] = (_checked_tags(document, queue, record),)
         except BadValueError as bad:
             dropped_rows.append(dropped_row(document.name, queue, bad))
-            kept.add((queue,))
-    return MappedTable("sw_tags", ("panda_queue",), ("data",), rows, frozenset(kept), dropped_rows=tuple(dropped_rows))
+            retained.add((queue,))
+    return MappedTable(
+        "sw_tags", ("panda_queue",), ("data",), rows, frozenset(retained), dropped_rows=tuple(dropped_rows)
+    )
 
 
 def _checked(document: Document, queue: str, record: Any) -> dict[str, Any]:
@@ -165,8 +167,8 @@ def site_table(document: Document) -> MappedTable:
         for site, record in usable.items()
         if record.get("state") == ACTIVE
     }
-    kept = frozenset((site_name,) for site_name in bad_sites(document, usable))
-    return MappedTable("site", ("site_name",), ("role", "tier_level"), rows, kept, dropped_rows=dropped_rows)
+    retained = frozenset((site_name,) for site_name in bad_sites(document, usable))
+    return MappedTable("site", ("site_name",), ("role", "tier_level"), rows, retained, dropped_rows=dropped_rows)
 
 
 def panda_site_table(document: Document) -> MappedTable:
@@ -178,7 +180,7 @@ def panda_site_table(document: Document) -> MappedTable:
     usable, unusable = usable_sites(document)
     rows: dict[Key, tuple[Any, ...]] = {}
     dropped_rows: list[DroppedRow] = list(unusable)
-    kept: set[Key] = set()
+    retained: set[Key] = set()
     for site, record in usable.items():
         for name, entry in _panda_sites(record):
             if not isinstance(entry, dict) or entry.get("state") != ACTIVE:
@@ -190,14 +192,14 @@ def panda_site_table(document: Document) -> MappedTable:
                 rows[panda_site] = (site,)
             except BadValueError as bad:
                 dropped_rows.append(dropped_row(document.name, name, bad))
-                kept.add((name,))
+                retained.add((name,))
     key, columns, stay = ("panda_site_name",), ("site_name",), ("site_name", bad_sites(document, usable))
-    return MappedTable("panda_site", key, columns, rows, frozenset(kept), stay, tuple(dropped_rows))
+    return MappedTable("panda_site", key, columns, rows, frozenset(retained), stay, tuple(dropped_rows))
 
 
-def bad_sites(document: Document, found: Collection[str]) -> frozenset[str]:
+def bad_sites(document: Document, usable: Collection[str]) -> frozenset[str]:
     """Return the sites with unusable records: their stored rows stay."""
-    return frozenset(site for site in document.records() if site not in found)
+    return frozenset(site for site in document.records() if site not in usable)
 
 
 def _panda_sites(record: dict[str, Any]) -> list[tuple[str, Any]]:
@@ -244,14 +246,14 @@ def relation_table(queues: Document, site_of: Mapping[str, str]) -> MappedTable:
     usable, unusable, _ = usable_queues(queues)
     rows: dict[Key, tuple[Any, ...]] = {}
     dropped_rows: list[DroppedRow] = []
-    kept: set[Key] = {(_panda_resource(queues, dropped.identifier),) for dropped in unusable}
+    retained: set[Key] = {(_panda_resource(queues, dropped.identifier),) for dropped in unusable}
     for queue, record in usable.items():
         try:
             site = named(record.get("panda_resource") or queue, "panda_resource", LONGEST_NAME)
             relations = _relations(record.get("astorages"))
         except BadValueError as bad:
             dropped_rows.append(dropped_row(queues.name, queue, bad))
-            kept.add((_panda_resource(queues, queue),))
+            retained.add((_panda_resource(queues, queue),))
             continue
         for (scope, endpoint), relation in relations.items():
             if endpoint in site_of:
@@ -262,7 +264,7 @@ def relation_table(queues: Document, site_of: Mapping[str, str]) -> MappedTable:
         DroppedRow(queues.name, name[:80], "unknown_endpoint", "not active in CRIC") for name in sorted(unknown)
     ]
     key = ("panda_site_name", "ddm_endpoint_name", "scope")
-    return MappedTable("panda_ddm_relation", key, COLUMNS, rows, frozenset(kept), dropped_rows=tuple(dropped_rows))
+    return MappedTable("panda_ddm_relation", key, COLUMNS, rows, frozenset(retained), dropped_rows=tuple(dropped_rows))
 
 
 def _panda_resource(queues: Document, queue: str) -> str:

@@ -249,7 +249,7 @@ PACE = Pace()
 
 
 @dataclass(frozen=True)
-class Asked:
+class RequestRecord:
     """The record of the requests for a DID.
 
     Attributes:
@@ -275,7 +275,9 @@ class Needed:
     urgency: int
 
 
-def due(needed: Iterable[Needed], asked: dict[Did, Asked], now: datetime, most: int, pace: Pace = PACE) -> list[Did]:
+def due(
+    needed: Iterable[Needed], records: dict[Did, RequestRecord], now: datetime, most: int, pace: Pace = PACE
+) -> list[Did]:
     """Return up to ``most`` DIDs to request now: those without an answer first, by urgency, then those that are due.
 
     DIDs that became due in the same few minutes are ordered by urgency as well. None waits behind others that became
@@ -284,7 +286,7 @@ def due(needed: Iterable[Needed], asked: dict[Did, Asked], now: datetime, most: 
 
     Args:
         needed: the DIDs that brokerage needs; the lowest urgency is needed soonest.
-        asked: the records of requests, by DID.
+        records: the records of requests, by DID.
         now: the instant (aware).
         most: the number of DIDs at most.
         pace: how often DIDs are requested.
@@ -292,7 +294,7 @@ def due(needed: Iterable[Needed], asked: dict[Did, Asked], now: datetime, most: 
     furthest = now + timedelta(seconds=max(pace.first_s, pace.longest_s))
     ranks: dict[Did, tuple[bool, int, int]] = {}
     for need in needed:
-        record = asked.get(need.did)
+        record = records.get(need.did)
         if record is not None and now < record.next_at <= furthest:
             continue
         answered = record is not None and record.digest is not None
@@ -302,16 +304,18 @@ def due(needed: Iterable[Needed], asked: dict[Did, Asked], now: datetime, most: 
     return sorted(ranks, key=lambda did: (ranks[did], did))[:most]
 
 
-def after_answer(did: Did, before: Asked | None, digest: str, now: datetime, pace: Pace) -> Asked:
+def after_answer(did: Did, before: RequestRecord | None, digest: str, now: datetime, pace: Pace) -> RequestRecord:
     """Return the record after an answer at ``now``: the interval grows while the answers stay the same."""
     same = before is not None and before.digest == digest
     interval_s = min(pace.longest_s, before.interval_s * pace.growth) if same and before is not None else pace.first_s
-    return Asked(did, now + timedelta(seconds=interval_s), interval_s, digest)
+    return RequestRecord(did, now + timedelta(seconds=interval_s), interval_s, digest)
 
 
-def after_failure(did: Did, before: Asked | None, now: datetime, pace: Pace) -> Asked:
+def after_failure(did: Did, before: RequestRecord | None, now: datetime, pace: Pace) -> RequestRecord:
     """Return the record after an attempt at ``now`` without an answer: the last digest stays."""
     failures = 1 if before is None else before.failures + 1
     wait_s = min(pace.longest_s, pace.failed_s * 2.0 ** min(failures - 1, 30))
     interval_s = pace.first_s if before is None else before.interval_s
-    return Asked(did, now + timedelta(seconds=wait_s), interval_s, None if before is None else before.digest, failures)
+    return RequestRecord(
+        did, now + timedelta(seconds=wait_s), interval_s, None if before is None else before.digest, failures
+    )

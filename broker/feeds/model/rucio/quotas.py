@@ -32,7 +32,7 @@ def quota_table(kind: str, usage: Usage) -> MappedTable:
     table, place = _TABLES[kind]
     rows: dict[Key, tuple[Any, ...]] = {}
     dropped_rows: list[DroppedRow] = []
-    kept: set[Key] = set()
+    retained: set[Key] = set()
     for account, entries in usage.items():
         for entry in entries:
             try:
@@ -43,8 +43,8 @@ def quota_table(kind: str, usage: Usage) -> MappedTable:
                 )
             except BadValueError as bad:
                 dropped_rows.append(dropped_row(f"quota_{kind}", account, bad))
-                kept.add((account,))
-    return MappedTable(table, ("account", place), COLUMNS, rows, frozenset(kept), dropped_rows=tuple(dropped_rows))
+                retained.add((account,))
+    return MappedTable(table, ("account", place), COLUMNS, rows, frozenset(retained), dropped_rows=tuple(dropped_rows))
 
 
 def _limit(value: Any) -> int | None:

@@ -14,7 +14,7 @@ Placed = tuple[Place, Any]
 
 
 @dataclass(frozen=True)
-class Found:
+class Fault:
     """A fault at a place; ``of_key``: of the key there, not of its value."""
 
     place: Place
@@ -23,7 +23,7 @@ class Found:
     of_key: bool = False
 
 
-def cross_checks(content: Mapping[str, Any]) -> Iterator[Found]:
+def cross_checks(content: Mapping[str, Any]) -> Iterator[Fault]:
     """Yield the faults between parts of a file. Faults within a part are left to other checks."""
     sites = list(_mappings(((), content), "sites"))
     endpoints = [one for site in sites for one in _mappings(site, "storage")]
@@ -57,16 +57,16 @@ def _mapping(above: Placed, key: str) -> Iterator[Placed]:
         yield (*place, key), inner
 
 
-def _duplicates(kind: str, placed: list[Placed]) -> Iterator[Found]:
+def _duplicates(kind: str, placed: list[Placed]) -> Iterator[Fault]:
     first: dict[str, Place] = {}
     for place, _ in placed:
         name = str(place[-1])
         if name in first:
-            yield Found(place, f"{kind} {name} is at site {first[name][1]} too", "give each its own name", of_key=True)
+            yield Fault(place, f"{kind} {name} is at site {first[name][1]} too", "give each its own name", of_key=True)
         first.setdefault(name, place)
 
 
-def _endpoints_of(site: Placed, queue: Placed, names: Mapping[str, Mapping[str, Any]]) -> Iterator[Found]:
+def _endpoints_of(site: Placed, queue: Placed, names: Mapping[str, Mapping[str, Any]]) -> Iterator[Fault]:
     place, value = queue
     for role in ("read", "write"):
         listed = value.get(role)
@@ -76,39 +76,39 @@ def _endpoints_of(site: Placed, queue: Placed, names: Mapping[str, Mapping[str, 
                 continue
             if name not in names:
                 known = f"known are {', '.join(sorted(names))[:200]}" if names else "write it under storage of its site"
-                yield Found(position, f"there is no endpoint {name[:60]}", did_you_mean(name, names, known))
+                yield Fault(position, f"there is no endpoint {name[:60]}", did_you_mean(name, names, known))
             elif role == "write" and names[name].get("tape") is True:
-                yield Found(position, f"{name} is tape, where jobs do not write", "name a disk")
+                yield Fault(position, f"{name} is tape, where jobs do not write", "name a disk")
     own = [one for one in _mappings(site, "storage") if one[1].get("tape") is not True]
     if not own and not value.get("write"):
         what = f"site {site[0][-1]} has no disk, and the queue says of none where it writes"
-        yield Found(place, what, "write storage of the site, or write: [ENDPOINT] of another one", of_key=True)
+        yield Fault(place, what, "write storage of the site, or write: [ENDPOINT] of another one", of_key=True)
 
 
-def _space(place: Place, storage: Mapping[str, Any]) -> Iterator[Found]:
+def _space(place: Place, storage: Mapping[str, Any]) -> Iterator[Fault]:
     total: Any
     free: Any
     total, free = (storage.get(key) for key in ("total_tb", "free_tb"))
     if (total is None) != (free is None):
         missing = "total_tb" if total is None else "free_tb"
-        yield Found(place, f"{missing} is missing", "write total_tb and free_tb, or leave out both", of_key=True)
+        yield Fault(place, f"{missing} is missing", "write total_tb and free_tb, or leave out both", of_key=True)
     elif _are_numbers(total, free) and free > total:
-        yield Found((*place, "free_tb"), f"{free} TB free of {total} TB", "write at most total_tb")
+        yield Fault((*place, "free_tb"), f"{free} TB free of {total} TB", "write at most total_tb")
 
 
-def _pilots(place: Place, slot: Mapping[str, Any]) -> Iterator[Found]:
+def _pilots(place: Place, slot: Mapping[str, Any]) -> Iterator[Fault]:
     for limits_place, limits in _mapping((place, slot), "pilots"):
         waiting, total = (limits.get(key) for key in ("most_waiting", "most_pilots"))
         if _are_numbers(waiting, total) and waiting > total:
             what = f"{waiting} pilots may wait, of {total} that may wait and run"
-            yield Found((*limits_place, "most_waiting"), what, "write at most most_pilots")
+            yield Fault((*limits_place, "most_waiting"), what, "write at most most_pilots")
 
 
-def _bounds(place: Place, kind: Mapping[str, Any]) -> Iterator[Found]:
+def _bounds(place: Place, kind: Mapping[str, Any]) -> Iterator[Fault]:
     for key in ("cores", "memory_mb_per_core"):
         bounds = kind.get(key)
         if isinstance(bounds, list) and len(bounds) == 2 and _are_numbers(*bounds) and bounds[0] > bounds[1]:
-            yield Found((*place, key), f"{bounds[0]} is more than {bounds[1]}", "write the smaller one first")
+            yield Fault((*place, key), f"{bounds[0]} is more than {bounds[1]}", "write the smaller one first")
 
 
 def _are_numbers(*values: Any) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import yaml
 
-from broker.feeds.model.sites_file.checks import Found
+from broker.feeds.model.sites_file.checks import Fault
 
 MOST_NODES = 100_000
 MOST_LEVELS = 20
@@ -50,7 +50,7 @@ def too_large(root: yaml.Node | None) -> bool:
     return False
 
 
-def repeated_keys(root: yaml.Node | None) -> Iterator[Found]:
+def repeated_keys(root: yaml.Node | None) -> Iterator[Fault]:
     """Yield the keys that are repeated in one mapping; YAML itself silently takes the last one."""
     pending: list[tuple[yaml.Node | None, tuple[str | int, ...]]] = [(root, ())]
     while pending:
@@ -64,7 +64,7 @@ def repeated_keys(root: yaml.Node | None) -> Iterator[Found]:
             name, line = str(key.value), key.start_mark.line + 1
             if name in first:
                 what = f"{name} stands twice, in lines {first[name]} and {line}"
-                yield Found((*place, name), what, "keep one of them", of_key=True)
+                yield Fault((*place, name), what, "keep one of them", of_key=True)
             first.setdefault(name, line)
             pending.append((value, (*place, name)))
 

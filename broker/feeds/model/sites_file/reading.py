@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from broker.errors import Refused, did_you_mean
-from broker.feeds.model.sites_file.checks import Found, cross_checks
+from broker.feeds.model.sites_file.checks import Fault, cross_checks
 from broker.feeds.model.sites_file.declared import NAME_RULE, Grid
 from broker.feeds.model.sites_file.lines import Lines, repeated_keys, too_large
 from broker.wrong_values import value_is_wrong
@@ -94,31 +94,31 @@ def read_sites(data: bytes, where: str) -> Grid:
     return grid
 
 
-def _validated(content: dict[str, Any]) -> tuple[Grid | None, list[Found]]:
+def _validated(content: dict[str, Any]) -> tuple[Grid | None, list[Fault]]:
     try:
         return Grid.model_validate(content), []
     except ValidationError as error:
         return None, [_fault(details) for details in error.errors()]
 
 
-def _fault(details: ErrorDetails) -> Found:
+def _fault(details: ErrorDetails) -> Fault:
     place = details["loc"]
     if place and place[-1] == "[key]":
         remedy = "put it in quotes" if details["type"] == "string_type" else f"write {NAME_RULE}"
-        return Found(place[:-1], f"{str(place[-2])[:_LONGEST_VALUE]!r} is no name", remedy, of_key=True)
+        return Fault(place[:-1], f"{str(place[-2])[:_LONGEST_VALUE]!r} is no name", remedy, of_key=True)
     what = value_is_wrong(details)
     if details["type"] == "extra_forbidden":
         known = _known_fields(place[:-1])
-        return Found(place, what, did_you_mean(str(place[-1]), known, f"known are {', '.join(known)}"), of_key=True)
+        return Fault(place, what, did_you_mean(str(place[-1]), known, f"known are {', '.join(known)}"), of_key=True)
     if details["type"] == "literal_error":
         accepted = typing.get_args(_annotation(place))
-        return Found(place, what, did_you_mean(str(details["input"]), map(str, accepted), "write one of them"))
+        return Fault(place, what, did_you_mean(str(details["input"]), map(str, accepted), "write one of them"))
     if details["type"] == "missing":
-        return Found(place, what, f"write {_description(place) or 'it'}")
-    return Found(place, what, f"write {_description(place) or 'another value'}")
+        return Fault(place, what, f"write {_description(place) or 'it'}")
+    return Fault(place, what, f"write {_description(place) or 'another value'}")
 
 
-def _problem(lines: Lines, fault: Found) -> Problem:
+def _problem(lines: Lines, fault: Fault) -> Problem:
     value = "" if fault.of_key else lines.value_at(fault.place)
     field = ".".join(map(str, fault.place))
     return Problem(lines.line_of(fault.place), field, value[:_LONGEST_VALUE], fault.what, fault.remedy)

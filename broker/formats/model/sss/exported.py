@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from broker.formats.model.sss import from_panda, inheritance
-from broker.formats.model.sss.from_panda import KeptRow, Row, elements_of
+from broker.formats.model.sss.from_panda import ElementRow, Row, elements_of
 from broker.formats.model.sss.job_columns import STATUS_EXTENSION
 from broker.formats.model.sss.model import Document
 from broker.formats.model.sss.reading import document_of
@@ -141,14 +141,14 @@ class Record:
     """What is known about the document that a row came from.
 
     Attributes:
-        kept: the element as it came; for an import from before ``written`` existed, only what has no column.
+        document_rows: the element as it came; for an import from before ``written`` existed, only what has no column.
         written: the row as it was imported; empty for such an import.
         job_id: the identifier of the job in its document.
         first_part: for a job with several rows, one for each task group, the id of the first of them.
     """
 
-    kept: Sequence[KeptRow] = ()
-    written: Sequence[KeptRow] = ()
+    document_rows: Sequence[ElementRow] = ()
+    written: Sequence[ElementRow] = ()
     job_id: str = ""
     first_part: int | None = None
 
@@ -208,7 +208,7 @@ def _came(record: Record, name: str) -> Element | None:
     """The whole element as it came, ``None`` if only parts of it were kept."""
     if not record.written:
         return None
-    elements = elements_of(record.kept)
+    elements = elements_of(record.document_rows)
     return elements[0] if len(elements) == 1 and elements[0].name == name else None
 
 
@@ -220,7 +220,7 @@ def _job(row: Row, record: Record, defaults: Element | None, naming: Naming) -> 
     came = _came(record, "Job")
     instance = "" if naming.original else naming.instance
     if came is None:
-        return from_panda.job_element(row, record.kept if not record.written else (), instance)
+        return from_panda.job_element(row, record.document_rows if not record.written else (), instance)
     (then,) = elements_of(record.written)
     inherited = frozenset(child.name for child in defaults.children) if defaults is not None else frozenset()
     how = Renewal(inherited, own=not naming.original, is_part=record.first_part is not None)

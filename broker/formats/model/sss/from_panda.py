@@ -37,7 +37,7 @@ _STEP = re.compile(r"([^\[\]/]{1,200})\[([1-9][0-9]{0,5})\]")
 
 
 @dataclass(frozen=True)
-class KeptRow:
+class ElementRow:
     """One element without its children."""
 
     path: str
@@ -45,7 +45,7 @@ class KeptRow:
     text: str
 
 
-def kept_rows(job: JobLevel, unmapped: Sequence[str], request: Request) -> tuple[KeptRow, ...]:
+def unmapped_rows(job: JobLevel, unmapped: Sequence[str], request: Request) -> tuple[ElementRow, ...]:
     """The rows of a job: what has no column, its task groups, and blocks that hold more than columns can.
 
     Args:
@@ -63,7 +63,7 @@ def kept_rows(job: JobLevel, unmapped: Sequence[str], request: Request) -> tuple
     return tuple(_flat([child for child in root.children if child.name in names and not _has_column(child)], ""))
 
 
-def rows_of(element: Element) -> tuple[KeptRow, ...]:
+def rows_of(element: Element) -> tuple[ElementRow, ...]:
     """An element with all its contents, as rows."""
     return tuple(_flat([element], ""))
 
@@ -89,22 +89,22 @@ def _has_column(element: Element) -> bool:
     return element.name == "Extension" and element.attributes.get("name") in {*EXTENSION_COLUMNS, STATUS_EXTENSION}
 
 
-def _flat(elements: Sequence[Element], above: str) -> Iterator[KeptRow]:
+def _flat(elements: Sequence[Element], above: str) -> Iterator[ElementRow]:
     seen: dict[str, int] = {}
     for element in elements:
         seen[element.name] = seen.get(element.name, 0) + 1
         path = f"{above}{element.name}[{seen[element.name]}]"
-        yield KeptRow(path, dict(element.attributes), "" if element.children else element.text)
+        yield ElementRow(path, dict(element.attributes), "" if element.children else element.text)
         yield from _flat(element.children, f"{path}/")
 
 
-def elements_of(rows: Sequence[KeptRow]) -> tuple[Element, ...]:
+def elements_of(rows: Sequence[ElementRow]) -> tuple[Element, ...]:
     """The elements that rows represent; each row must come after its parent.
 
     Raises:
         ValueError: a path is invalid, or its parent is missing.
     """
-    inside: dict[str, list[tuple[str, KeptRow]]] = {}
+    inside: dict[str, list[tuple[str, ElementRow]]] = {}
     known = {""}
     for row in rows:
         above, _, last = row.path.rpartition("/")
@@ -113,12 +113,12 @@ def elements_of(rows: Sequence[KeptRow]) -> tuple[Element, ...]:
         known.add(row.path)
         inside.setdefault(above, []).append((row.path, row))
 
-    def made(path: str, row: KeptRow) -> Element:
+    def build(path: str, row: ElementRow) -> Element:
         name = row.path.rpartition("/")[2].rpartition("[")[0]
-        children = tuple(made(*one) for one in inside.get(path, []))
+        children = tuple(build(*one) for one in inside.get(path, []))
         return Element(name, 0, row.text, dict(row.attributes), children)
 
-    return tuple(made(*one) for one in inside.get("", []))
+    return tuple(build(*one) for one in inside.get("", []))
 
 
 Row = Mapping[str, Any]
@@ -137,18 +137,18 @@ _UNSET_YEAR = 1970
 _DISK_MB = {"MB": 1, "GB": 1024}
 
 
-def job_document(row: Row, kept: Sequence[KeptRow] = (), instance: str = "") -> Document:
+def job_document(row: Row, element_rows: Sequence[ElementRow] = (), instance: str = "") -> Document:
     """A job as a document of its own.
 
     Args:
         row: a row of one of the job tables.
-        kept: what was kept of the document that it was imported from.
+        element_rows: the stored rows of the document that it was imported from.
         instance: name of this installation, for the global identifier.
     """
-    return document_of(job_element(row, kept, instance))
+    return document_of(job_element(row, element_rows, instance))
 
 
-def task_document(task: Row, jobs: Sequence[tuple[Row, Sequence[KeptRow]]], instance: str = "") -> Document:
+def task_document(task: Row, jobs: Sequence[tuple[Row, Sequence[ElementRow]]], instance: str = "") -> Document:
     """A task with its jobs as a job group.
 
     Raises:
@@ -158,7 +158,9 @@ def task_document(task: Row, jobs: Sequence[tuple[Row, Sequence[KeptRow]]], inst
         raise ValueError("a task without jobs is no job group")
     group = task_element(task)
     return document_of(
-        replace(group, children=(*group.children, *(job_element(row, kept, instance) for row, kept in jobs)))
+        replace(
+            group, children=(*group.children, *(job_element(row, element_rows, instance) for row, element_rows in jobs))
+        )
     )
 
 
@@ -187,12 +189,12 @@ def _leaves(values: Mapping[str, object]) -> Iterator[Element]:
             yield _leaf(name, value)
 
 
-def job_element(row: Row, kept: Sequence[KeptRow] = (), instance: str = "") -> Element:
-    """A job as an element, with what was kept of the document that it came from.
+def job_element(row: Row, element_rows: Sequence[ElementRow] = (), instance: str = "") -> Element:
+    """A job as an element, with the stored rows of the document that it came from.
 
-    What was kept replaces what the columns would say under the same name.
+    These rows replace what the columns would say under the same name.
     """
-    extras = elements_of(kept)
+    extras = elements_of(element_rows)
     replaced = {element.name for element in extras if element.name != "Extension"}
     parts = [_leaf("JobId", row["pandaid"])]
     if instance:

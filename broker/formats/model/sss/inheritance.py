@@ -131,8 +131,8 @@ def merge(far: JobLevel, near: JobLevel) -> JobLevel:
 
 def _merged(far: Sequence[Property], near: Sequence[Property]) -> tuple[Property, ...]:
     own = {prop.key for prop in near}
-    kept = [prop for prop in far if prop.key not in own and prop.name not in model.NEVER_INHERITED]
-    return tuple(prop for prop in (*kept, *near) if prop.value is not None)
+    inherited = [prop for prop in far if prop.key not in own and prop.name not in model.NEVER_INHERITED]
+    return tuple(prop for prop in (*inherited, *near) if prop.value is not None)
 
 
 def _merged_block(far: Block | None, near: Block | None) -> Block | None:

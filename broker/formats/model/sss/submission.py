@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from broker.domain.work import WayToRun
-from broker.formats.model.sss.from_panda import KeptRow, kept_rows
+from broker.formats.model.sss.from_panda import ElementRow, unmapped_rows
 from broker.formats.model.sss.inheritance import WholeJob, whole_jobs
 from broker.formats.model.sss.job_columns import MappedJob, MappingRules, map_job
 from broker.formats.model.sss.model import Block, Document, JobLevel
@@ -82,7 +82,7 @@ class PlannedFile:
     job_id: str
     global_id: str | None
     arguments: str | None
-    kept: tuple[KeptRow, ...]
+    unmapped_rows: tuple[ElementRow, ...]
 
 
 @dataclass(frozen=True)
@@ -259,5 +259,5 @@ def _file(whole: WholeJob, mapped: MappedJob) -> PlannedFile:
         mapped.job_id,
         job.text("GlobalJobId"),
         job.text("Arguments"),
-        kept_rows(job, mapped.unmapped, mapped.request),
+        unmapped_rows(job, mapped.unmapped, mapped.request),
     )

@@ -28,7 +28,7 @@ def write_document(document: Document) -> bytes:
 
 def write_element(root: Element) -> bytes:
     """A tree of elements as it is, in the same form."""
-    tree = _kept(root)
+    tree = _tree_of(root)
     etree.indent(tree, "  ")
     return bytes(etree.tostring(tree, xml_declaration=True, encoding="UTF-8", pretty_print=True))
 
@@ -52,7 +52,7 @@ def _level(level: JobLevel) -> etree._Element:
         for name, text in level.environment.items():
             variable = etree.SubElement(environment, "Variable", name=clean(name))
             variable.text = clean(text)
-    tree.extend(_kept(element) for element in level.unknown)
+    tree.extend(_tree_of(element) for element in level.unknown)
     tree.extend(_level(child) for child in (*defaults, *others))
     return tree
 
@@ -61,7 +61,7 @@ def _block(name: str, block: Block) -> etree._Element:
     tree = etree.Element(name)
     _add_all(tree, block.properties)
     _add_nodes(tree, block.nodes)
-    tree.extend(_kept(element) for element in block.unknown)
+    tree.extend(_tree_of(element) for element in block.unknown)
     return tree
 
 
@@ -78,8 +78,8 @@ def _add_all(parent: etree._Element, properties: Sequence[Property]) -> None:
         child.text = text or None
 
 
-def _kept(element: Element) -> etree._Element:
+def _tree_of(element: Element) -> etree._Element:
     copy = etree.Element(element.name, {name: clean(text) for name, text in element.attributes.items()})
     copy.text = clean(element.text) or None
-    copy.extend(_kept(child) for child in element.children)
+    copy.extend(_tree_of(child) for child in element.children)
     return copy

@@ -29,7 +29,7 @@ from broker.pilots.model.codes import (
 from broker.pilots.model.values import not_negative, optional, text
 from broker.pilots.routes.panda.access import NO_IDENTITY, NO_ROLE, OTHER_QUEUE, Identity
 from broker.pilots.routes.panda.bodies import BodyRefused, read_fields
-from broker.pilots.routes.panda.service import MOST_REPORTS, UNAVAILABLE, PilotService, told_why
+from broker.pilots.routes.panda.service import MOST_REPORTS, UNAVAILABLE, PilotService, no_match_message
 
 PREFIX = "/server/panda"
 MOST_IDS = 1000
@@ -57,7 +57,7 @@ def get_job(service: PilotService, who: Identity, fields: Fields) -> dict[str, A
         _log.warning("no answer for a pilot", extra={"fields": {"queue": request.queue, "error": str(error)}})
         return _refusal(DATABASE_ERROR, "database error")
     if not acquired.jobs:
-        return _refusal(NO_JOBS, told_why(acquired.missed) or "no jobs in PanDA")
+        return _refusal(NO_JOBS, no_match_message(acquired.missed) or "no jobs in PanDA")
     return {"StatusCode": OK, "jobs": list(acquired.jobs)} if request.in_bulk else acquired.jobs[0]
 
 

@@ -19,7 +19,7 @@ from broker.pilots.model.worker_reports import MOST_WORKERS, WorkerRefused, read
 from broker.pilots.routes.panda import arguments as accepted
 from broker.pilots.routes.panda.access import NO_ROLE, OTHER_QUEUE, Identity
 from broker.pilots.routes.panda.arguments import Arguments, fault_of
-from broker.pilots.routes.panda.service import MOST_REPORTS, UNAVAILABLE, PilotService, told_why
+from broker.pilots.routes.panda.service import MOST_REPORTS, UNAVAILABLE, PilotService, no_match_message
 
 Values = Mapping[str, Any]
 MOST_IDS = 1000
@@ -88,7 +88,7 @@ def acquire_jobs(call: Call) -> dict[str, Any]:
         return answer(False, "target_architecture must be a JSON object")
     acquired = jobs.acquire(call.service.database, call.service.views, request, call.service.generator())
     if not acquired.jobs:
-        return answer(False, told_why(acquired.missed) or "No jobs in PanDA")
+        return answer(False, no_match_message(acquired.missed) or "No jobs in PanDA")
     return answer(True, data={"StatusCode": OK, "jobs": list(acquired.jobs)})
 
 

@@ -29,11 +29,11 @@ UNAVAILABLE = (DatabaseUnavailable, exc.OperationalError, exc.TimeoutError)
 """Errors raised when there is no answer in time: no connection, no free one, a lock, a limit."""
 
 
-def told_why(missed: NoMatch | None) -> str | None:
+def no_match_message(missed: NoMatch | None) -> str | None:
     """The message to the pilot of a node that gets no jobs, or not those that wait; None: as for any other.
 
     >>> from datetime import datetime
-    >>> told_why(NoMatch("Q", RETRY_ELSEWHERE, {}, "n1", datetime(2026, 8, 1, 12, 30)))
+    >>> no_match_message(NoMatch("Q", RETRY_ELSEWHERE, {}, "n1", datetime(2026, 8, 1, 12, 30)))
     'retry elsewhere: input of jobs that wait here failed at node n1, which gets them again from 2026-08-01T12:30:00'
     """
     if missed is None or missed.reason not in (AVOID_NODE, RETRY_ELSEWHERE):

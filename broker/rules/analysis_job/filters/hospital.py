@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from broker.domain.arrays import Kept
+from broker.domain.arrays import IdentityCache
 from broker.rules.contract import AnalysisPairs, Bools, GroupFilter, Observation, Reason, Texts, text
 
 PROVENANCE = "ATLAS Analysis Job Brokerage"
 ENDING = "_HOSPITAL"
-_sick = Kept[Bools]()
+_sick = IdentityCache[Bools]()
 
 
 class Hospital(GroupFilter[AnalysisPairs]):

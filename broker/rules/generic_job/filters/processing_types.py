@@ -31,12 +31,12 @@ class ProcessingTypes(Filter[JobPairs]):
     def keep(self, pairs: JobPairs) -> Bools:
         """(T, Q), or (1, Q) if no queue has such a list: true where the queue takes the processing type."""
         allowed, excluded = pairs.candidates.allowed_processing, pairs.candidates.excluded_processing
-        kept: Bools = np.ones((1, allowed.shape[1]), dtype=np.bool_)
+        mask: Bools = np.ones((1, allowed.shape[1]), dtype=np.bool_)
         for lists, wanted in ((allowed, True), (excluded, False)):
             for names in {one for one in lists.ravel().tolist() if one}:
                 listed = _listed(pairs, names)
-                kept = kept & ((lists != names) | (listed == wanted))
-        return np.asarray(kept, dtype=np.bool_)
+                mask = mask & ((lists != names) | (listed == wanted))
+        return np.asarray(mask, dtype=np.bool_)
 
     def observe(self, pairs: JobPairs) -> Observation:
         """The processing type, and the list that decides."""

@@ -45,8 +45,8 @@ class OneNucleusQueue(GroupCut):
         first = is_best & (np.cumsum(is_best, axis=-1) == 1)
         behind = np.cumsum(first, axis=-1) > 0
         none_measured = best < 0
-        kept = first | (load.bootstrap & (behind | none_measured))
-        return np.asarray(kept | ~asks)
+        survivors = first | (load.bootstrap & (behind | none_measured))
+        return np.asarray(survivors | ~asks)
 
     def observe(self, load: Load, weight: Floats) -> Observation:
         """Running jobs of all shares at the queue."""

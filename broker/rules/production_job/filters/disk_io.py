@@ -21,7 +21,7 @@ from broker.rules.contract import (
     Value,
     number,
 )
-from broker.rules.shared.by_kind import kept_by_kind
+from broker.rules.shared.by_kind import keep_by_kind
 
 DEFAULT_LIMIT = "MAX_DISKIO_DEFAULT"
 
@@ -59,7 +59,7 @@ class DiskIo(Filter[JobPairs]):
         busy = pairs.facts.average_diskio_kbps > _limit(pairs.candidates, pairs.tuning)
         if not busy.any():
             return np.asarray(~busy)
-        within = kept_by_kind(
+        within = keep_by_kind(
             pairs.candidates,
             ("maxdiskio_kbps", "unified_cores"),
             lambda some: np.asarray(~(self._need(pairs.chunks, some) > _limit(some, pairs.tuning))),

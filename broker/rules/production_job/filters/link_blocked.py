@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from broker.domain.arrays import Kept, RowsByKind
+from broker.domain.arrays import IdentityCache, RowsByKind
 from broker.rules.contract import Bools, Filter, JobPairs, Observation, Reason, number
 from broker.rules.production_job.link_options import NucleusOptions
 
 BLOCKED = -1.0
 #: Where links of the last snapshots are open.
-_opened = Kept[Bools]()
+_opened = IdentityCache[Bools]()
 
 
 class LinkBlocked(Filter[JobPairs]):
@@ -46,4 +46,4 @@ class LinkBlocked(Filter[JobPairs]):
     def observe(self, pairs: JobPairs) -> Observation:
         """The closeness; None if unknown."""
         seen = Observation(number(pairs.facts.closeness), "!=", BLOCKED, "closeness", "rule")
-        return self.options.of_asked(pairs.facts, seen)
+        return self.options.observation(pairs.facts, seen)

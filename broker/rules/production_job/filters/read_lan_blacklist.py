@@ -27,6 +27,6 @@ class ReadLanBlacklist(EndpointRule):
         """(1, Q): jobs can read from some input endpoint over LAN."""
         return pairs.facts.can_read
 
-    def asked(self, pairs: JobPairs) -> Bools:
+    def prerequisites(self, pairs: JobPairs) -> Bools:
         """The earlier checks pass."""
         return has_free_space(pairs.facts, pairs.tuning, space_options(pairs))

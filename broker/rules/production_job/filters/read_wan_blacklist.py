@@ -29,6 +29,6 @@ class ReadWanBlacklist(EndpointRule):
         """(T, Q): some output endpoint sends over WAN, or none needs to."""
         return pairs.facts.can_send
 
-    def asked(self, pairs: JobPairs) -> Bools:
+    def prerequisites(self, pairs: JobPairs) -> Bools:
         """The earlier checks pass."""
         return np.asarray(pairs.facts.can_receive & works_over_lan(pairs.facts, pairs.tuning, space_options(pairs)))

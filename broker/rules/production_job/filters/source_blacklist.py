@@ -36,15 +36,15 @@ class SourceBlacklist(Filter[JobPairs]):
 
     def keep(self, pairs: JobPairs) -> Bools:
         """(T, Q): true where the input can be read from somewhere over WAN."""
-        return np.asarray(pairs.facts.at_nucleus | ~_asked(pairs))
+        return np.asarray(pairs.facts.at_nucleus | ~_prerequisites(pairs))
 
     def observe(self, pairs: JobPairs) -> Observation:
         """Whether the queue can get the input, and whether an earlier check fails."""
-        works, checked = flag(pairs.facts.at_nucleus), flag(_asked(pairs))
+        works, checked = flag(pairs.facts.at_nucleus), flag(_prerequisites(pairs))
         return Observation(works or not checked, "==", True, "-", "rule", {"at_nucleus": works, "asked": checked})
 
 
-def _asked(pairs: JobPairs) -> Bools:
+def _prerequisites(pairs: JobPairs) -> Bools:
     facts = pairs.facts
     over_lan = works_over_lan(facts, pairs.tuning, space_options(pairs))
     return np.asarray(facts.can_send & facts.can_receive & over_lan)

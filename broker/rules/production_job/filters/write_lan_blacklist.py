@@ -29,6 +29,6 @@ class WriteLanBlacklist(EndpointRule):
         """(1, Q): jobs can write to some output endpoint over LAN."""
         return pairs.facts.can_write
 
-    def asked(self, pairs: JobPairs) -> Bools:
+    def prerequisites(self, pairs: JobPairs) -> Bools:
         """The earlier checks pass."""
         return np.asarray(pairs.facts.can_read & has_free_space(pairs.facts, pairs.tuning, space_options(pairs)))

@@ -28,6 +28,6 @@ class WriteWanBlacklist(EndpointRule):
         """(T, Q): some input endpoint receives over WAN, or none needs to."""
         return pairs.facts.can_receive
 
-    def asked(self, pairs: JobPairs) -> Bools:
+    def prerequisites(self, pairs: JobPairs) -> Bools:
         """The earlier checks pass."""
         return works_over_lan(pairs.facts, pairs.tuning, space_options(pairs))

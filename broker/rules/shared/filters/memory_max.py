@@ -9,7 +9,7 @@ from broker.domain.estimates import is_set, or_else
 from broker.domain.queues import QueueTable
 from broker.domain.work import WorkTable
 from broker.rules.contract import Bools, Filter, JobPairs, Observation, Reason, limit_number, number
-from broker.rules.shared.by_kind import kept_by_kind
+from broker.rules.shared.by_kind import keep_by_kind
 from broker.rules.shared.memory import MemoryOptions, asks_for_memory, expected_memory_mb, memory_inputs
 
 
@@ -41,7 +41,7 @@ class MemoryMax(Filter[JobPairs]):
 
     def keep(self, pairs: JobPairs) -> Bools:
         """(T, Q): true where the expected memory fits into the slot."""
-        return kept_by_kind(pairs.candidates, ("cores", "maxrss_mb"), lambda some: self._fits(pairs.chunks, some))
+        return keep_by_kind(pairs.candidates, ("cores", "maxrss_mb"), lambda some: self._fits(pairs.chunks, some))
 
     def observe(self, pairs: JobPairs) -> Observation:
         """The expected memory of a job in the slot, in MB."""

@@ -8,7 +8,7 @@ from broker.domain.decisions import CPUTIME, WALLTIME
 from broker.domain.estimates import time_limit_s
 from broker.domain.queues import QueueTable
 from broker.rules.contract import Bools, Filter, JobPairs, Observation, Reason, limit_number, number
-from broker.rules.shared.by_kind import kept_by_kind
+from broker.rules.shared.by_kind import keep_by_kind
 from broker.rules.shared.walltime import longest_walltime, walltime_inputs
 from broker.rules.shared.walltime_capacity import WalltimeOptions, capacity, exceeds, least_demand
 
@@ -53,7 +53,7 @@ class Shortwalltime(Filter[JobPairs]):
         def ends(some: QueueTable) -> Bools:
             return np.asarray(~expected.compared(some, time_limit_s(some.maxtime_s, np.inf), np.greater))
 
-        return kept_by_kind(pairs.candidates, _COMPARED, ends)
+        return keep_by_kind(pairs.candidates, _COMPARED, ends)
 
     def observe(self, pairs: JobPairs) -> Observation:
         """The expected walltime, or the need of the job; no limit where it is undefined."""

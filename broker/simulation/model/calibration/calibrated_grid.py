@@ -125,11 +125,11 @@ def _kinds(calibration: Calibration) -> dict[str, tuple[JobKind, float]]:
     whole = sum(kind.jobs for kind in calibration.kinds)
     kinds = {}
     for rank, kind in enumerate(calibration.kinds):
-        for asked, part in kind.asked_mb.items():
+        for request_mb, part in kind.asked_mb.items():
             if part >= LEAST_PART:
-                name = f"kind-{rank:03d}-{asked:.0f}"
+                name = f"kind-{rank:03d}-{request_mb:.0f}"
                 rate = kind.failure_rate * (1.0 - kind.failures.get("memory", 0.0))
-                job_kind = dataclasses.replace(kind.kind(name, asked), failure_rate=rate)
+                job_kind = dataclasses.replace(kind.kind(name, request_mb), failure_rate=rate)
                 kinds[name] = (job_kind, part * kind.jobs / whole)
     return kinds
 

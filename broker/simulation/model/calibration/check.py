@@ -250,10 +250,10 @@ def _failures(
     title = f"failure by {by[:-1]}"
     if not real or not model:
         return [Measure(title, "Kolmogorov distance", None, DISTANCE_LIMIT, 0, note="no cells")]
-    rates, made = np.array(real), np.array(model)
-    pooled, pooled_made = np.average(rates, weights=real_jobs), np.average(made, weights=model_jobs)
-    off = abs(pooled_made / pooled - 1) if pooled > 0 else math.inf
-    low, high = _interval_of(rates, lambda rows: kolmogorov(rows, made))
+    rates, model_rates = np.array(real), np.array(model)
+    pooled, pooled_model = np.average(rates, weights=real_jobs), np.average(model_rates, weights=model_jobs)
+    off = abs(pooled_model / pooled - 1) if pooled > 0 else math.inf
+    low, high = _interval_of(rates, lambda rows: kolmogorov(rows, model_rates))
     jobs, some = np.array(real_jobs), 0 if by == "queues" else len(rates)
 
     def apart(one: Sequence[int], other: Sequence[int]) -> float:
@@ -264,10 +264,10 @@ def _failures(
         return abs(sides[0] / sides[1] - 1) if sides[1] > 0 else math.inf
 
     return [
-        Measure(title, "Kolmogorov distance over cells", kolmogorov(rates, made), DISTANCE_LIMIT, len(rates),
+        Measure(title, "Kolmogorov distance over cells", kolmogorov(rates, model_rates), DISTANCE_LIMIT, len(rates),
                 low, high, floor=sampling_floor(some, apart)),
         Measure(title, "pooled rate, part off", float(off), POOLED_LIMIT, len(rates),
-                note=f"real {pooled:.4f}, simulated {pooled_made:.4f}", floor=sampling_floor(some, pooled_off)),
+                note=f"real {pooled:.4f}, simulated {pooled_model:.4f}", floor=sampling_floor(some, pooled_off)),
     ]  # fmt: skip
 
 
@@ -284,10 +284,10 @@ def kolmogorov(one: Floats, other: Floats) -> float:
 
 def _mix(labels: Sequence[Cell], kinds: Sequence[KindFit]) -> Measure:
     real = np.array([float(sum(cell.failures.get(name, 0) for cell in labels)) for name in CLASSES])
-    made = np.array([sum(kind.failures.get(name, 0.0) * kind.failed for kind in kinds) for name in CLASSES])
-    if not real.sum() or not made.sum():
+    model = np.array([sum(kind.failures.get(name, 0.0) * kind.failed for kind in kinds) for name in CLASSES])
+    if not real.sum() or not model.sum():
         return Measure("classes of failure", "total variation", None, MIX_LIMIT, 0, note="no failures with codes")
-    parts = (real / real.sum(), made / made.sum())
+    parts = (real / real.sum(), model / model.sum())
     note = "; ".join(f"{name} {a:.3f} real {b:.3f} simulated" for name, a, b in zip(CLASSES, *parts, strict=True))
     off = float(np.abs(parts[0] - parts[1]).sum() / 2)
     counts = np.array([[float(cell.failures.get(name, 0)) for name in CLASSES] for cell in labels])

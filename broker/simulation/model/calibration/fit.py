@@ -55,12 +55,12 @@ class KindFit:
         """Part of the jobs that failed."""
         return self.failed / self.jobs
 
-    def kind(self, name: str, asked_mb: float) -> JobKind:
+    def kind(self, name: str, request_mb: float) -> JobKind:
         """The kind of jobs for the simulator, with correlated wall and CPU times from their fits."""
         rank = CPU_WALL_RANK
         return JobKind(
             name, "calibrated", 1, self.cores, Scaled(self.quantities["cpu_s"], REFERENCE_HS06),
-            self.quantities["cpu_efficiency"], asked_mb / MB_A_GB / self.cores, 0.0, Fixed(0.0),
+            self.quantities["cpu_efficiency"], request_mb / MB_A_GB / self.cores, 0.0, Fixed(0.0),
             Lognormal(30.0, 0.3), self.failure_rate, between_queues=(0.0, 0.0), starts_up=False,
             correlations=((1.0, rank, 0.0, 0.0), (rank, 1.0, 0.0, 0.0), (0.0, 0.0, 1.0, 0.0), (0.0, 0.0, 0.0, 1.0)),
             memory_used_mb=self.quantities.get("max_rss_mb"), wall_s=self.quantities["wall_s"],
@@ -118,10 +118,10 @@ class Calibration:
 
 def calibrate(profiles: Profiles, links: LinkFit | None = None) -> Calibration:
     """Fit everything to profiles, and to transfers if there are any."""
-    asked = {cell.name: cell.memory_asked_mb for cell in profiles.queues if cell.memory_asked_mb}
+    requests_mb = {cell.name: cell.memory_asked_mb for cell in profiles.queues if cell.memory_asked_mb}
     usable = [cell for cell in profiles.labels if set(cell.quantities) >= NEEDED]
     ordered = sorted(usable, key=lambda cell: (-cell.jobs, cell.quantities["cpu_s"].p50))
-    kinds, notes = _to_queues([_kind(cell, _asked(cell, asked)) for cell in ordered], usable, profiles.queues)
+    kinds, notes = _to_queues([_kind(cell, _requests(cell, requests_mb)) for cell in ordered], usable, profiles.queues)
     return Calibration(
         origin=profiles.origin,
         kinds=tuple(kinds),
@@ -153,7 +153,7 @@ def _to_queues(
     return scaled, (f"failures of labels times {factor:.3f}: {jobs} jobs at the queues, {of_labels} of the labels",)
 
 
-def _kind(cell: Cell, asked_mb: Mapping[float, float]) -> KindFit:
+def _kind(cell: Cell, requests: Mapping[float, float]) -> KindFit:
     total = sum(cell.failures.values())
     return KindFit(
         jobs=cell.jobs,
@@ -161,7 +161,7 @@ def _kind(cell: Cell, asked_mb: Mapping[float, float]) -> KindFit:
         quantities={name: fit(cell.quantities[name]) for name in QUANTITIES if name in cell.quantities},
         cores=_cores(cell),
         failures={name: count / total for name, count in cell.failures.items()} if total else {},
-        asked_mb=asked_mb,
+        asked_mb=requests,
     )
 
 
@@ -172,14 +172,14 @@ def _cores(cell: Cell) -> int:
     return int(min(64, max(1, round(cores)))) if cores >= 3.0 else 1
 
 
-def _asked(cell: Cell, known: Mapping[str, float | None]) -> dict[float, float]:
+def _requests(cell: Cell, known: Mapping[str, float | None]) -> dict[float, float]:
     """Part of a label's jobs by requested memory; if a queue has no request, the used memory with headroom."""
     used = cell.quantities.get("max_rss_mb")
     guess = math.ceil((used.p90 if used else 2000.0) * HEADROOM / MB_A_GB) * MB_A_GB
     parts: dict[float, float] = {}
     for queue, jobs in (cell.queues or {"": cell.jobs}).items():
-        asked = float(known.get(queue) or guess)
-        parts[asked] = parts.get(asked, 0.0) + jobs / sum((cell.queues or {"": cell.jobs}).values())
+        request_mb = float(known.get(queue) or guess)
+        parts[request_mb] = parts.get(request_mb, 0.0) + jobs / sum((cell.queues or {"": cell.jobs}).values())
     return dict(sorted(parts.items()))
 
 
@@ -191,13 +191,13 @@ def _classes(queues: Sequence[Cell]) -> list[ClassFit]:
     for cell in usable:
         if cell.site and cell.memory_asked_mb is not None:
             groups.setdefault((cell.campaign, cell.memory_asked_mb), []).append(cell)
-    for (campaign, asked), cells in sorted(groups.items()):
-        classes.append(ClassFit(campaign, "", asked, _fit_class(_over_sites(cells))))
+    for (campaign, request_mb), cells in sorted(groups.items()):
+        classes.append(ClassFit(campaign, "", request_mb, _fit_class(_over_sites(cells))))
     return classes
 
 
 def _fit_class(cell: Cell) -> KindFit:
-    return _kind(cell, {cell.memory_asked_mb: 1.0} if cell.memory_asked_mb else _asked(cell, {}))
+    return _kind(cell, {cell.memory_asked_mb: 1.0} if cell.memory_asked_mb else _requests(cell, {}))
 
 
 def _over_sites(cells: Sequence[Cell]) -> Cell:

@@ -143,8 +143,8 @@ def _gravity_s(site_bytes: SiteBytes, links: int, wanted: Mapping[float, float])
     def off(s: float) -> float:
         moved = _flows(site_bytes, s, stream(0, "links", "gravity"))[~np.eye(len(site_bytes), dtype=np.bool_)]
         ordered = np.sort(moved)[::-1][:links]
-        made = [ordered[: max(1, round(part * len(ordered)))].sum() / ordered.sum() for part in wanted]
-        return float(np.square(np.array(made) - list(wanted.values())).sum())
+        top_parts = [ordered[: max(1, round(part * len(ordered)))].sum() / ordered.sum() for part in wanted]
+        return float(np.square(np.array(top_parts) - list(wanted.values())).sum())
 
     return min((round(0.1 * step, 1) for step in range(21)), key=off)
 

@@ -136,7 +136,7 @@ def _cell(entry: Mapping[str, Any], key: str, jobs: int, failed: int, known: Map
     failures = dict.fromkeys(CLASSES, 0)
     for code, count in dict(entry.get("failures") or {}).items():
         failures[failure_class(str(code))] += int(count)
-    asked = entry.get("memory_asked_mb")
+    request_mb = entry.get("memory_asked_mb")
     campaign, _, site = str(entry.get("set", "")).partition(" at site ")
     return Cell(
         name=str(entry.get(key, "")),
@@ -144,7 +144,7 @@ def _cell(entry: Mapping[str, Any], key: str, jobs: int, failed: int, known: Map
         failed=failed,
         quantities=known,
         failures={name: count for name, count in failures.items() if count},
-        memory_asked_mb=float(asked) if isinstance(asked, int | float) and asked > 0 else None,
+        memory_asked_mb=float(request_mb) if isinstance(request_mb, int | float) and request_mb > 0 else None,
         queues=dict(entry.get("queues") or {}) or None,
         campaign=campaign,
         site=site,

@@ -43,7 +43,7 @@ class LiveJob:
 
 
 @dataclass(frozen=True)
-class Happenings:
+class StepEvents:
     """The events of one step.
 
     Attributes:
@@ -63,7 +63,7 @@ class Happenings:
     ends: tuple[tuple[int, bool], ...] = ()
 
 
-def happenings(facts: DemoFacts, seed: int, step: int, jobs: Sequence[LiveJob]) -> Happenings:
+def step_events(facts: DemoFacts, seed: int, step: int, jobs: Sequence[LiveJob]) -> StepEvents:
     """The events of step number ``step`` (from 0) while these jobs wait or run; equal arguments give equal events.
 
     The number of running jobs stays about that of the start: pilots start jobs that they have room for, the input of
@@ -80,7 +80,7 @@ def happenings(facts: DemoFacts, seed: int, step: int, jobs: Sequence[LiveJob]) 
     starts = _sample(draw, waiting, START_SHARE, min(MOST_STARTS, max(0, room)))
     failed = draw.random(len(ends)) < FAILED_SHARE
     lacking = 1 - (len(waiting) + len(assigned)) / (RESERVE * level)
-    return Happenings(
+    return StepEvents(
         refreshes=step % REFRESH_EVERY == 0,
         arrivals=_arrivals(facts, draw, step // ARRIVAL_EVERY, lacking) if step % ARRIVAL_EVERY == 0 else (),
         switched=tuple(_changed_status(facts, seed, step)),

@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from broker.domain.failed_inputs import KEPT_H, FailedFiles, FailedInputs
+from broker.domain.failed_inputs import RETENTION_H, FailedFiles, FailedInputs
 from broker.domain.instants import HOUR_S
 from broker.domain.queue_capacity import QueueSums
 from broker.domain.queue_health import ANALYSIS, PRODUCTION, EndedJob, HealthFold, HealthLimits, QueueHealth
@@ -138,7 +138,7 @@ def failed_inputs(
         ends: dict[int, list[float]] = {}
         for index in sorted(state.failed_at.keys() & set(state.unassigned)):
             for queue, at_s in state.failed_at[index].items():
-                if until_s - KEPT_H * HOUR_S <= at_s <= until_s:
+                if until_s - RETENTION_H * HOUR_S <= at_s <= until_s:
                     ends.setdefault(queue, []).append(epoch_s + at_s)
         if ends:
             key = (state.task.number, first_dataset + state.task.number)
