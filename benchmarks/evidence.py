@@ -24,7 +24,7 @@ import yaml
 from benchmarks.evidence_by_seed import with_recorded
 from broker.cli.context import duration
 from broker.simulation.answers.figures_of_merit import FIGURES, cell, primary_verdict
-from broker.simulation.commands.kept_cases import CaseCheckpoints
+from broker.simulation.commands.case_checkpoints import CaseCheckpoints
 from broker.simulation.commands.running import run_cases
 from broker.simulation.commands.simulate import grid_of, size_of
 from broker.simulation.model.comparing import PRIMARY, Case, Comparison, ScenarioOf, compare

@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from broker.simulation.commands.kept_cases import name_of
+from broker.simulation.commands.case_checkpoints import name_of
 from broker.simulation.model.comparing import Case, CaseResult
 from broker.simulation.model.merit import Stats
 

@@ -177,7 +177,7 @@ def _forecast_row(
     elif np.isnan(quantiles[1]):
         unknown = f"{n} forecasts of its kind have come true, {settings.cases} are needed"
     return ForecastRow(
-        subject=subject,
+        forecast_subject=subject,
         made_at=now,
         quantiles_s=None if unknown else tuple(quantiles.tolist()),
         horizon_s=settings.horizon_s,

@@ -247,7 +247,7 @@ def create_app(
     state.identify = [*_bearers(state, parts.local_token), *parts.identify]
     app.state.api = state
     metrics = BrokerMetrics(database, configuration.metrics.queues, steady_s, home)
-    state.cache[METRICS] = metrics
+    state.parts[METRICS] = metrics
     app.state.running, app.state.refused = [], parts.refused or refusal
     for module in routes():
         app.router.routes.extend(importlib.import_module(module).router.routes)

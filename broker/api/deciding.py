@@ -90,8 +90,8 @@ async def _watch(request: Request, gone: threading.Event) -> None:
 
 def _lane_of(api: ApiState) -> Lane:
     with _making:
-        lane = api.cache.get(NAME)
+        lane = api.parts.get(NAME)
         if not isinstance(lane, Lane):
-            lane = api.cache[NAME] = Lane(NAME, api.configuration.deciding.at_once, api.configuration.database.wait_s)
+            lane = api.parts[NAME] = Lane(NAME, api.configuration.deciding.at_once, api.configuration.database.wait_s)
             api.at_end.append(lane.close)
         return lane

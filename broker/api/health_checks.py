@@ -95,8 +95,8 @@ class HealthChecks:
 def health_checks_of(api: ApiState) -> HealthChecks:
     """Return the checks of an application, created at the first request."""
     with _making:
-        checks = api.cache.get(NAME)
+        checks = api.parts.get(NAME)
         if not isinstance(checks, HealthChecks):
-            checks = api.cache[NAME] = HealthChecks(api)
+            checks = api.parts[NAME] = HealthChecks(api)
             api.at_end.append(checks.close)
         return checks

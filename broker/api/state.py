@@ -102,7 +102,7 @@ class ApiState:
         steady_s: a clock that never goes back.
         identify: ways to identify the sender of a request, in order; the first that succeeds counts.
         limiter: limits requests.
-        cache: objects that parts of the application create once or reuse for a time, by name.
+        parts: services that are created once, and answers reused for a time, by name.
         ending: set when the application is to end, which also ends streams.
         at_end: functions to call when the application ends.
     """
@@ -115,7 +115,7 @@ class ApiState:
     steady_s: Callable[[], float]
     limiter: RateLimiter
     identify: list[Identify] = field(default_factory=list)
-    cache: dict[str, Any] = field(default_factory=dict)
+    parts: dict[str, Any] = field(default_factory=dict)
     ending: threading.Event = field(default_factory=threading.Event)
     at_end: list[Callable[[], None]] = field(default_factory=list)
 
@@ -186,10 +186,10 @@ def from_cache(api: ApiState, name: str, lasts_s: float, make: Callable[[], T], 
         by: what the result depends on; a different value causes a new result.
     """
     now_s = api.steady_s()
-    cached_s, cached_by, result = api.cache.get(name, (float("-inf"), None, None))
+    cached_s, cached_by, result = api.parts.get(name, (float("-inf"), None, None))
     if cached_by != by or now_s - cached_s >= lasts_s:
         result = make()
-        api.cache[name] = (now_s, by, result)
+        api.parts[name] = (now_s, by, result)
     return cast(T, result)
 
 

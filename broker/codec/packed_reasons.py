@@ -22,14 +22,14 @@ from broker.domain.chosen_candidates import Legend
 from broker.domain.decisions import FunnelStep
 
 
-class PairState(IntEnum):
+class UndecidedPair(IntEnum):
     """State of a pair that no rule decides: feasible, or never a candidate."""
 
     FEASIBLE = -1
     NOT_A_CANDIDATE = -2
 
 
-FEASIBLE, NOT_A_CANDIDATE = PairState.FEASIBLE, PairState.NOT_A_CANDIDATE
+FEASIBLE, NOT_A_CANDIDATE = UndecidedPair.FEASIBLE, UndecidedPair.NOT_A_CANDIDATE
 #: Version 2 has runs of numbers and a checksum; version 1 is deflated, or stored as it is where that is shorter.
 _VERSION, _COMPRESSED = 2, 1
 _WIDE, _PACKED, _EXTRA, _NAMED = 1, 2, 4, 8

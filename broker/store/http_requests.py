@@ -47,14 +47,14 @@ def keep_keys(connection: sa.Connection, issuer: str, fetched_at: datetime, keys
     connection.execute(_SAVE_ISSUER_KEYS, values)
 
 
-KEY_LIFETIME = "24 hours"
+IDEMPOTENCY_KEY_LIFETIME = "24 hours"
 """Time after which a key may be used again."""
 GIVEN_UP_AFTER = "10 minutes"
 """Time after which a request without an answer counts as lost with its process."""
 
 _DELETE_OLD_REQUEST = sa.text(f"""
     DELETE FROM broker.http_requests WHERE subject = :subject AND key = :key
-    AND begun_at < clock_timestamp() - interval '{KEY_LIFETIME}'""")  # noqa: S608 - a constant
+    AND begun_at < clock_timestamp() - interval '{IDEMPOTENCY_KEY_LIFETIME}'""")  # noqa: S608 - a constant
 _INSERT_REQUEST = sa.text("""
     INSERT INTO broker.http_requests (subject, key, digest) VALUES (:subject, :key, :digest)
     ON CONFLICT (subject, key) DO NOTHING RETURNING 1""")
@@ -130,7 +130,7 @@ MOST_ROWS = 10_000
 """Most rows to remove from a table in one transaction; the rest waits for the next run."""
 
 _OLD = (
-    ("http_requests", f"begun_at < clock_timestamp() - interval '{KEY_LIFETIME}'"),
+    ("http_requests", f"begun_at < clock_timestamp() - interval '{IDEMPOTENCY_KEY_LIFETIME}'"),
     ("used_tokens", "expires_at < clock_timestamp() - interval '1 hour'"),
     ("matched_requests", "matched_at < clock_timestamp() - interval '7 days'"),
     ("presented_nodes", "last_seen_at < clock_timestamp() - interval '3 days'"),

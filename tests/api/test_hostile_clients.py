@@ -140,7 +140,7 @@ def test_a_statement_over_its_time_limit_is_cancelled(shared: Database, tmp_path
 
 def test_an_unexpected_failure_reveals_no_details(shared: Database, tmp_path: Path) -> None:
     with serving(shared, tmp_path) as server, client_of(server) as client:
-        server.app.state.api.cache["metrics"] = object()
+        server.app.state.api.parts["metrics"] = object()
         answer = client.get("/metrics")
     assert (answer.status_code, answer.json()["code"]) == (500, "internal_error")
     assert "object" not in answer.text and "Traceback" not in answer.text and answer.json()["request_id"]

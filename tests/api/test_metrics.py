@@ -113,7 +113,7 @@ def test_counters_grow_by_the_decisions_since_the_last_look(decided: tuple[Datab
 
 def _forgetter(server: ApiServer) -> Any:
     """A function that drops the cached metrics, so that they are counted again."""
-    metrics = server.app.state.api.cache["metrics"]
+    metrics = server.app.state.api.parts["metrics"]
 
     def forget() -> None:
         metrics._shown = None

@@ -17,7 +17,7 @@ import pytest
 
 from broker.cli.main import main
 from broker.simulation.answers.figures_of_merit import sentence
-from broker.simulation.commands.kept_cases import TABLE, CaseCheckpoints
+from broker.simulation.commands.case_checkpoints import TABLE, CaseCheckpoints
 from broker.simulation.commands.running import Lines, run_cases, unsteady
 from broker.simulation.commands.simulate import grid_of, size_of
 from broker.simulation.model.comparing import Case, CaseResult, compare, simulate_case

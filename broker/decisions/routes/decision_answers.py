@@ -199,8 +199,8 @@ _making = threading.Lock()
 def decision_answers_of(api: ApiState) -> DecisionAnswers:
     """The cached answers of an application, created at the first request."""
     with _making:
-        answers = api.cache.get(NAME)
+        answers = api.parts.get(NAME)
         if not isinstance(answers, DecisionAnswers):
-            answers = api.cache[NAME] = DecisionAnswers(api)
+            answers = api.parts[NAME] = DecisionAnswers(api)
             api.at_end.append(answers.close)
         return answers

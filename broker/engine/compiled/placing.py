@@ -207,10 +207,12 @@ def _pass(
                 )  # fmt: skip
             else:
                 jobs = taken(row, queue, wanted, columns, fit[at], seconds[at], cursor, out)
-            limit = _until_split(cursor[JOBS] - jobs, jobs, chunk.start, holds[at], out.numbers) if spread else jobs
-            if again or limit == jobs:
+            until_split = (
+                _until_split(cursor[JOBS] - jobs, jobs, chunk.start, holds[at], out.numbers) if spread else jobs
+            )
+            if again or until_split == jobs:
                 break
-            wanted = limit
+            wanted = until_split
             _give_back(jobs, before, BEFORE, cursor, used)
         if jobs:
             last[0], last[1], last[2] = jobs, at, before

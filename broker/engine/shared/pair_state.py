@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from broker.codec.packed_reasons import PairState
+from broker.codec.packed_reasons import UndecidedPair
 from broker.domain.arrays import AnyArray, Bools, Ints, RowsByKind
 from broker.engine.shared.filter_cache import FilterAnswer, Mask
 from broker.rules.contract import AnyPairs
@@ -114,7 +114,7 @@ class _Facts:
         return value
 
 
-FEASIBLE, NOT_A_CANDIDATE = PairState.FEASIBLE, PairState.NOT_A_CANDIDATE
+FEASIBLE, NOT_A_CANDIDATE = UndecidedPair.FEASIBLE, UndecidedPair.NOT_A_CANDIDATE
 
 #: A list of pairs is made when at most one in so many of the block remains, and again when half of a list does.
 PAIRS_OF_BLOCK = 8

@@ -57,7 +57,7 @@ class ForecastRow:
         is_judged: whether it is kept, and judged by its outcome.
     """
 
-    subject: ForecastSubject
+    forecast_subject: ForecastSubject
     made_at: datetime
     quantiles_s: tuple[float, ...] | None
     horizon_s: float
@@ -69,9 +69,9 @@ class ForecastRow:
 
     def row(self) -> dict[str, Any]:
         """The columns of the row."""
-        row = vars(self) | vars(self.subject)
+        row = vars(self) | vars(self.forecast_subject)
         row |= dict(zip(("p10_s", "p50_s", "p90_s"), self.quantiles_s or (None, None, None), strict=True))
-        clues = {name: self.subject.clues.get(name, math.nan) for name in CLUES}
+        clues = {name: self.forecast_subject.clues.get(name, math.nan) for name in CLUES}
         row |= {name: None if math.isnan(value) else value for name, value in clues.items()}
         return {name: row[name] for name in _COLUMNS}
 

@@ -86,7 +86,7 @@ WITH gone AS (
 _LAST_HEARD = "CASE WHEN move.is_kill OR move.error = 'merge' THEN {now} ELSE job.modificationtime END"
 _ENDED = f"coalesce(nullif(job.endtime, '1970-01-01'), {_LAST_HEARD}, {{now}})"
 # A code that stays, because the dispatcher said more before, keeps the text that belongs to it.
-_HAS_TEXT = "(job.jobdispatchererrordiag <> '' AND coalesce(job.jobdispatchererrorcode, 0) = move.error_code) IS TRUE"
+_KEEPS_TEXT = "(job.jobdispatchererrordiag <> '' AND coalesce(job.jobdispatchererrorcode, 0) = move.error_code) IS TRUE"
 _ERROR = "CASE WHEN move.error IN ({errors}) THEN move.{new} ELSE job.{error}error{old} END"
 
 BECOMES = {
@@ -104,7 +104,7 @@ BECOMES = {
     "jobdispatchererrorcode": _ERROR.format(
         errors="'jobdispatcher'", error="jobdispatcher", old="code", new="error_code"
     ),
-    "jobdispatchererrordiag": f"CASE WHEN move.error = 'jobdispatcher' AND NOT {_HAS_TEXT} "
+    "jobdispatchererrordiag": f"CASE WHEN move.error = 'jobdispatcher' AND NOT {_KEEPS_TEXT} "
     "THEN move.diag ELSE job.jobdispatchererrordiag END",
 }
 """The new values of the columns of a job that ends; all others stay as they are. ``{now}`` is the time."""

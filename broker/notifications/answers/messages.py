@@ -8,12 +8,11 @@ from typing import Any, Literal
 from pydantic import Field
 
 from broker.notifications.statements import outbox_rows, stream_rows
-from broker.notifications.statements.outbox_rows import ChannelState
+from broker.notifications.statements.outbox_rows import ChannelState as ChannelState
 from broker.redaction import HIDDEN
 from broker.store.query_context import Answer, QueryContext
 
 State = Literal["waiting", "delivered", "dropped", "given_up"]
-ChannelHealth = ChannelState
 """State of a channel."""
 FAILING_FROM = 3
 """Failed attempts from which on a channel counts as failing."""

@@ -255,9 +255,9 @@ _making = threading.Lock()
 def matchers_of(api: ApiState) -> Matchers:
     """The matchers of an application, created at the first request."""
     with _making:
-        matchers = api.cache.get(NAME)
+        matchers = api.parts.get(NAME)
         if not isinstance(matchers, Matchers):
             section = api.configuration.database
-            matchers = api.cache[NAME] = Matchers(api.database, api.now, section.statement_timeout_s, section.wait_s)
+            matchers = api.parts[NAME] = Matchers(api.database, api.now, section.statement_timeout_s, section.wait_s)
             api.at_end.append(matchers.close)
         return matchers

@@ -190,20 +190,20 @@ class Views(dict[PlaceKey, Place]):
     Attributes:
         groups: the task queues.
         tokens: tokens of running limits.
-        in_use: places at which pilots asked for jobs since they were read.
+        requested_since_read: places at which pilots asked for jobs since they were read.
     """
 
     def __init__(self, groups: SharedGroups | None = None) -> None:
         super().__init__()
         self.groups = SharedGroups() if groups is None else groups
         self.tokens = LimitTokens()
-        self.in_use: set[PlaceKey] = set()
+        self.requested_since_read: set[PlaceKey] = set()
 
     def of(self, pilot: Pilot, now: datetime) -> View | None:
         """The view at the place of a pilot; None where it is not known, or too old."""
         self.groups.has_requests = True
         key = place_of(pilot)
-        self.in_use.add(key)
+        self.requested_since_read.add(key)
         place, groups = self.get(key), self.groups.known(now)
         is_known = place is not None and timedelta(0) <= now - place.read_at < PLACE_LASTS
         return View(place, groups) if is_known and place is not None and groups is not None else None
@@ -219,9 +219,13 @@ class Views(dict[PlaceKey, Place]):
 
     def refresh(self, cursor: psycopg.Cursor[Any], now: datetime) -> bool:
         """Reread some of the places at which pilots asked, before they are too old. Returns whether any were due."""
-        old = (key for key in list(self.in_use) if (known := self.get(key)) and now - known.read_at > PLACE_LASTS / 2)
+        old = (
+            key
+            for key in list(self.requested_since_read)
+            if (known := self.get(key)) and now - known.read_at > PLACE_LASTS / 2
+        )
         due = list(islice(old, PLACES_A_PART))
-        self.in_use.difference_update(due)
+        self.requested_since_read.difference_update(due)
         for key, place in zip(due, _read_places(cursor, due, now) if due else (), strict=True):
             self[key] = place
         return bool(due)

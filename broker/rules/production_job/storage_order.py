@@ -79,5 +79,5 @@ class EndpointRule(Filter[JobPairs]):
 
     def observe(self, pairs: JobPairs) -> Observation:
         """Whether an endpoint works, and whether an earlier check fails."""
-        works, earlier = flag(self.works(pairs)), flag(self.prerequisites(pairs))
-        return Observation(works or not earlier, "==", True, "-", "rule", {"works": works, "asked": earlier})
+        works, earlier_pass = flag(self.works(pairs)), flag(self.prerequisites(pairs))
+        return Observation(works or not earlier_pass, "==", True, "-", "rule", {"works": works, "asked": earlier_pass})

@@ -15,7 +15,7 @@ from broker.domain.queue_health import HealthLimits
 from broker.flow.answers.quality import WorseCycles, worse_cycles, worse_sentence
 from broker.history.answers.stored_states import Brokered, ChunkState, changes_since, waiting_long
 from broker.history.statements.task_facts import read_task_shares
-from broker.notifications.answers.messages import ChannelHealth, channel_states, fails
+from broker.notifications.answers.messages import ChannelState, channel_states, fails
 from broker.outcomes.answers.outcomes import PlaceHealth, held_nodes, unhealthy
 from broker.service.answers.acknowledging import GRAVITY, marked
 from broker.service.answers.alarm_limits import AlarmLimits as AlarmLimits, load_limits as load_limits
@@ -294,7 +294,7 @@ def held(nodes: Mapping[str, Sequence[str]]) -> Iterator[Alarm]:
         )
 
 
-def notification_alarms(channels: Iterable[ChannelHealth]) -> Iterator[Alarm]:
+def notification_alarms(channels: Iterable[ChannelState]) -> Iterator[Alarm]:
     """Yield channels whose messages do not get through. Pure."""
     for channel in channels:
         if fails(channel):

@@ -185,9 +185,9 @@ async def listen(
 
 def hub_of(api: ApiState) -> EventHub:
     """Return the hub of an application."""
-    hub = api.cache.get(_NAME)
+    hub = api.parts.get(_NAME)
     if not isinstance(hub, EventHub):
-        hub = api.cache[_NAME] = EventHub(api)
+        hub = api.parts[_NAME] = EventHub(api)
     return hub
 
 

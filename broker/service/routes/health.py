@@ -67,7 +67,7 @@ async def description(request: Request) -> Response:
 @allow(FACTORY)
 def metrics(api: State) -> Response:
     """Get metrics for Prometheus."""
-    collector = api.cache["metrics"]
+    collector = api.parts["metrics"]
     return Response(collector.text(), media_type=CONTENT_TYPE, headers={"Cache-Control": "no-store"})
 
 

@@ -13,8 +13,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from broker.cli.output import Body, lay_out, print_json, print_table, remark
 from broker.simulation.answers.figures_of_merit import FIGURES, cell, sentence
+from broker.simulation.commands.case_checkpoints import TABLE, CaseCheckpoints
 from broker.simulation.commands.documents import policy_document
-from broker.simulation.commands.kept_cases import TABLE, CaseCheckpoints
 from broker.simulation.model.comparing import Case, CaseResult, Comparison, compare, simulate_all, simulate_case
 from broker.simulation.model.intervals import FEWEST_SEEDS
 from broker.simulation.model.steady import steady_hour

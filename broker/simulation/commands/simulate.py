@@ -14,9 +14,9 @@ import typer
 from broker.cli.context import duration
 from broker.cli.output import remark
 from broker.simulation.answers.simulated_agents import simulate_through_database
+from broker.simulation.commands.case_checkpoints import CaseCheckpoints
 from broker.simulation.commands.checking import show_errors
 from broker.simulation.commands.documents import simulation_request
-from broker.simulation.commands.kept_cases import CaseCheckpoints
 from broker.simulation.commands.policies import wanted_policies
 from broker.simulation.commands.running import run_cases, show
 from broker.simulation.commands.stored_grid import snapshot_of
@@ -142,12 +142,12 @@ class GridSize:
     Attributes:
         parameters: parameters of a generated grid; without a load, that of the grid applies.
         changes: fields of the scenario that are set afterwards.
-        options: given options that a scenario with a size of its own does not accept.
+        option_names: given options that a scenario with a size of its own does not accept.
     """
 
     parameters: GridParameters
     changes: tuple[tuple[str, Any], ...] = ()
-    options: tuple[str, ...] = ()
+    option_names: tuple[str, ...] = ()
 
 
 def size_of(
@@ -212,9 +212,9 @@ def grid_of(path: Path | None, grid: str, size: GridSize) -> ScenarioOf:
     if path is None:
         return GridChoice(grid, size.parameters, size.changes)
     text = read_packed(path)
-    if size.options:
+    if size.option_names:
         raise SimulationError(
-            f"{', '.join(size.options)} belong to generated grids",
+            f"{', '.join(size.option_names)} belong to generated grids",
             str(path),
             "set days, work, warm_up_s and ages in the file",
         )

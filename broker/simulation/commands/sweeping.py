@@ -11,8 +11,8 @@ import typer
 from broker.cli.context import require
 from broker.cli.output import remark
 from broker.gdpconfig.proposals import Proposal
+from broker.simulation.commands.case_checkpoints import CaseCheckpoints
 from broker.simulation.commands.documents import simulation_request
-from broker.simulation.commands.kept_cases import CaseCheckpoints
 from broker.simulation.commands.running import run_cases, show
 from broker.simulation.commands.simulate import FILES, grid_of, size_of
 from broker.simulation.commands.storing import check_store, store_simulation

@@ -55,7 +55,7 @@ _VERBS = ("SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE")
 _MODIFIES = re.compile(r"\b(INSERT INTO|UPDATE|DELETE FROM|FOR UPDATE|FOR NO KEY UPDATE)\s*(?P<target>[\w\".]*)", re.I)
 
 #: JEDI creates new jobs and their files; finished jobs are moved to ``jobsarchived4`` by the agent that ends them.
-_JEDI_TABLES = frozenset({"jobsdefined4", "jobsactive4", "filestable4"})
+_INSERTED_BY_JEDI = frozenset({"jobsdefined4", "jobsactive4", "filestable4"})
 _NOT_OURS = "grant nothing, alongside PanDA JEDI makes the jobs"
 
 
@@ -101,7 +101,7 @@ def _grant(kind: str, name: str, statement: str, names: Names, role: str) -> str
         schema = names.meta
     if name == "t_task":
         schema = "doma_deft"
-    if schema == names.panda and name in _JEDI_TABLES and "INSERT" in privileges:
+    if schema == names.panda and name in _INSERTED_BY_JEDI and "INSERT" in privileges:
         return f"{_NOT_OURS}: no agent makes rows of {name}"
     return f"GRANT {', '.join(privileges)} ON {quoted(schema)}.{quoted(name)} {to}"
 

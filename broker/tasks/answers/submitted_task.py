@@ -7,7 +7,7 @@ from pydantic import BaseModel
 from broker.tasks.statements.task_rows import Submitted
 
 
-class NewTask(BaseModel):
+class CreatedTask(BaseModel):
     """The common part of every created task: number, name and status."""
 
     jeditaskid: int
@@ -15,7 +15,7 @@ class NewTask(BaseModel):
     status: str
 
 
-class SubmittedTask(NewTask):
+class SubmittedTask(CreatedTask):
     """A created task.
 
     Attributes:

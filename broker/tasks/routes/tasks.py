@@ -13,7 +13,7 @@ from broker.api.guarded_route import allow, guarded_router
 from broker.api.presenting import answer
 from broker.api.problems import Problem
 from broker.api.state import State, Who
-from broker.tasks.answers.submitted_task import NewTask
+from broker.tasks.answers.submitted_task import CreatedTask
 from broker.tasks.answers.task_submission import task_submission
 from broker.tasks.model.refine import Submitter
 
@@ -45,7 +45,7 @@ class TaskDescription(BaseModel):
     user: Name | None = None
 
 
-class MadeTask(NewTask):
+class MadeTask(CreatedTask):
     """The created task, or the one that the same submission created before.
 
     ``status``: registered while the task waits for its input; else assigning or ready.

@@ -103,9 +103,9 @@ def cancel_run(request: Request, api: State, run: RunId) -> Response:
 def queue_of(api: ApiState) -> RunQueue:
     """The queue of an application, started at the first request."""
     with _queue_lock:
-        queue = api.cache.get(_NAME)
+        queue = api.parts.get(_NAME)
         if not isinstance(queue, RunQueue):
-            queue = api.cache[_NAME] = RunQueue(api)
+            queue = api.parts[_NAME] = RunQueue(api)
             api.at_end.append(queue.stop)
             queue.start()
         return queue

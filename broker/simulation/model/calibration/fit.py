@@ -121,7 +121,9 @@ def calibrate(profiles: Profiles, links: LinkFit | None = None) -> Calibration:
     requests_mb = {cell.name: cell.memory_asked_mb for cell in profiles.queues if cell.memory_asked_mb}
     usable = [cell for cell in profiles.labels if set(cell.quantities) >= NEEDED]
     ordered = sorted(usable, key=lambda cell: (-cell.jobs, cell.quantities["cpu_s"].p50))
-    kinds, notes = _to_queues([_kind(cell, _requests(cell, requests_mb)) for cell in ordered], usable, profiles.queues)
+    kinds, notes = _to_queues(
+        [_kind(cell, _parts_by_request(cell, requests_mb)) for cell in ordered], usable, profiles.queues
+    )
     return Calibration(
         origin=profiles.origin,
         kinds=tuple(kinds),
@@ -153,7 +155,7 @@ def _to_queues(
     return scaled, (f"failures of labels times {factor:.3f}: {jobs} jobs at the queues, {of_labels} of the labels",)
 
 
-def _kind(cell: Cell, requests: Mapping[float, float]) -> KindFit:
+def _kind(cell: Cell, parts_by_request_mb: Mapping[float, float]) -> KindFit:
     total = sum(cell.failures.values())
     return KindFit(
         jobs=cell.jobs,
@@ -161,7 +163,7 @@ def _kind(cell: Cell, requests: Mapping[float, float]) -> KindFit:
         quantities={name: fit(cell.quantities[name]) for name in QUANTITIES if name in cell.quantities},
         cores=_cores(cell),
         failures={name: count / total for name, count in cell.failures.items()} if total else {},
-        asked_mb=requests,
+        asked_mb=parts_by_request_mb,
     )
 
 
@@ -172,7 +174,7 @@ def _cores(cell: Cell) -> int:
     return int(min(64, max(1, round(cores)))) if cores >= 3.0 else 1
 
 
-def _requests(cell: Cell, known: Mapping[str, float | None]) -> dict[float, float]:
+def _parts_by_request(cell: Cell, known: Mapping[str, float | None]) -> dict[float, float]:
     """Part of a label's jobs by requested memory; if a queue has no request, the used memory with headroom."""
     used = cell.quantities.get("max_rss_mb")
     guess = math.ceil((used.p90 if used else 2000.0) * HEADROOM / MB_A_GB) * MB_A_GB
@@ -197,7 +199,7 @@ def _classes(queues: Sequence[Cell]) -> list[ClassFit]:
 
 
 def _fit_class(cell: Cell) -> KindFit:
-    return _kind(cell, {cell.memory_asked_mb: 1.0} if cell.memory_asked_mb else _requests(cell, {}))
+    return _kind(cell, {cell.memory_asked_mb: 1.0} if cell.memory_asked_mb else _parts_by_request(cell, {}))
 
 
 def _over_sites(cells: Sequence[Cell]) -> Cell:
