@@ -101,5 +101,5 @@ def test_another_snapshot_or_other_work_shares_nothing() -> None:
     first = before.cycle
     jobs = rules_of(RULES.profile, TASKS).needed[JOBS]
     rest = first.tuning, first.chain, jobs.filters, jobs.steps  # type: ignore[attr-defined]
-    assert first.beside(dataclasses.replace(first._given_snapshot), first.work, *rest) is None
-    assert first.beside(first._given_snapshot, dataclasses.replace(first.work), *rest) is None
+    assert first.beside(dataclasses.replace(first._before_reading), first.work, *rest) is None
+    assert first.beside(first._before_reading, dataclasses.replace(first.work), *rest) is None

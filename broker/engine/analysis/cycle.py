@@ -91,7 +91,7 @@ class AnalysisCycle(LoadTrackingCycle):
         if work.analysis_request is None:
             raise ValueError("work of analysis has no columns of its own")
         analysis_request = self.analysis_request = work.analysis_request
-        self.quota_closed, self._given_snapshot, self._reading = quota_closed, snapshot, chain.steps.snapshot_reading
+        self.quota_closed, self._before_reading, self._reading = quota_closed, snapshot, chain.steps.snapshot_reading
         self.own_tuning = tuning.only(OWN_KEYS)
         steps = chain.steps
         self._new = steps.basic_weight.is_new(self.own_tuning.flag(NEW_WEIGHT))
@@ -131,7 +131,7 @@ class AnalysisCycle(LoadTrackingCycle):
         """A cycle with other rules or values over the same work, as in production; throttles are evaluated again."""
         if type(self) is not AnalysisCycle or not isinstance(chain, AnalysisChain):
             return None
-        if self._given_snapshot is not snapshot or self.work is not work:
+        if self._before_reading is not snapshot or self.work is not work:
             return None
         own = tuning.only(OWN_KEYS)
         if chain.steps.basic_weight.is_new(own.flag(NEW_WEIGHT)) != self._new:

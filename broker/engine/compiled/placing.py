@@ -207,12 +207,10 @@ def _pass(
                 )  # fmt: skip
             else:
                 jobs = taken(row, queue, wanted, columns, fit[at], seconds[at], cursor, out)
-            until_split = (
-                _until_split(cursor[JOBS] - jobs, jobs, chunk.start, holds[at], out.numbers) if spread else jobs
-            )
-            if again or until_split == jobs:
+            whole = _until_split(cursor[JOBS] - jobs, jobs, chunk.start, holds[at], out.numbers) if spread else jobs
+            if again or whole == jobs:
                 break
-            wanted = until_split
+            wanted = whole
             _give_back(jobs, before, BEFORE, cursor, used)
         if jobs:
             last[0], last[1], last[2] = jobs, at, before

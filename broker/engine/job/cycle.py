@@ -68,7 +68,7 @@ class JobCycle:
     def __init__(
         self, snapshot: Snapshot, work: Work, tuning: Tuning, chain: QueueChain, *, independent: bool = False
     ) -> None:
-        self._independent, self._given_snapshot = independent, snapshot
+        self._independent, self._given = independent, snapshot
         self._steps = tuning.only(STEP_KEYS)
         snapshot = chain.steps.snapshot_reading.read(snapshot)
         self.published: QueueTable = snapshot.queues
@@ -112,7 +112,7 @@ class JobCycle:
 
     def beside(self, snapshot: Snapshot, work: Work, tuning: Tuning, chain: QueueChain) -> JobCycle | None:
         """A cycle with other values or rules that reuses gathered facts; None where they would differ."""
-        if type(self) is not JobCycle or self._given_snapshot is not snapshot or self.work is not work:
+        if type(self) is not JobCycle or self._given is not snapshot or self.work is not work:
             return None
         other = copy.copy(self)
         other.tuning, other.chain, other._steps = tuning, chain, tuning.only(STEP_KEYS)
@@ -151,11 +151,7 @@ class JobCycle:
 
     def alike(self, other: JobCycle) -> AlikeRules:
         """Properties shared with another cycle, which decide what the two may reuse of a block."""
-        if (
-            type(self) is not type(other)
-            or self._given_snapshot is not other._given_snapshot
-            or self.work is not other.work
-        ):
+        if type(self) is not type(other) or self._given is not other._given or self.work is not other.work:
             return AlikeRules()
         differing = self.tuning.differing_keys(other.tuning)
         if self._independent != other._independent or differing & (set(STEP_KEYS) - LIMIT_KEYS):

@@ -104,7 +104,7 @@ class TaskCycle:
         with_codes: bool = False,
     ) -> None:
         steps, given_snapshot = chain.steps, snapshot
-        self._given_snapshot, self._job_rules = snapshot, (tuple(job_filters), job_steps)
+        self._before_reading, self._job_rules = snapshot, (tuple(job_filters), job_steps)
         snapshot = steps.snapshot_reading.read(snapshot)
         self.snapshot, self.work, self.tuning, self.chain, self.endpoints = snapshot, work, tuning, chain, endpoints
         self._independent = independent
@@ -150,7 +150,7 @@ class TaskCycle:
         The dry run of the job brokerage is repeated where its result might differ. Where nothing that decides differs,
         this cycle itself is returned.
         """
-        same = self._given_snapshot is snapshot and self.work is work and same_steps(self.chain.steps, chain.steps)
+        same = self._before_reading is snapshot and self.work is work and same_steps(self.chain.steps, chain.steps)
         if type(self) is not TaskCycle or not same:
             return None
         differing = self.tuning.differing_keys(tuning)

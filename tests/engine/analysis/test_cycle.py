@@ -302,7 +302,7 @@ def test_a_cycle_beside_another_decides_as_a_fresh_one(
     values: dict[str, Any], taken_over: bool, moves_alike: bool, new_weight: bool
 ) -> None:
     template, _ = random_analysis(3, 40, 12, (), new_weight)
-    snapshot, tuning = template._given_snapshot, template.tuning.with_values(values)
+    snapshot, tuning = template._before_reading, template.tuning.with_values(values)
     rules, fresh = chain(), []
     for value in (template.tuning, tuning):
         fresh.append(AnalysisCycle(snapshot, template.work, value, rules))

@@ -210,7 +210,7 @@ def test_a_cycle_beside_another_decides_as_a_fresh_one(values: dict[str, Any], t
     first = cycle(chunks, **rules, weights=[HEAVY])
     placements_of(first)
     fresh = cycle(chunks, **rules, tuning=values)
-    snapshot = first._given_snapshot
+    snapshot = first._given
     beside = first.beside(snapshot, chunks, fresh.tuning, fresh.chain)
     assert (beside is not None) is taken_over
     if beside is not None:
