@@ -28,7 +28,7 @@ from broker.pilots.statements.task_queue_rows import follow_jobs, weigh
 from broker.pools.model.description import NumberLiteral
 from broker.pools.model.job_text import resolve_requirements
 from broker.pools.statements.pool_refresh import new_mapping, write_mapping
-from broker.pools.statements.pool_registration import PlacementRequest, attach, register
+from broker.pools.statements.pool_registration import TaskRequirements, attach, register
 from broker.pools.statements.resource_versions import ResourceText, current, publish
 from broker.store.connection.database import Database
 from broker.store.connection.embedded import EmbeddedServer
@@ -84,7 +84,7 @@ def _prepare(database: Database, jobs: int) -> dict[str, Any]:
             pool = resolve_requirements({"Memory": NumberLiteral(str(1000 + task % 3000))}, "atlas")
             if pool is not None:
                 register(connection, pool, NOW)
-            attach(connection, task, pool, PlacementRequest())
+            attach(connection, task, pool, TaskRequirements())
         version = current(connection)
         if version is not None:
             resources = version.content.resources

@@ -19,7 +19,7 @@ from agents.service.base import CycleContext, CycleRequest
 from agents.service.configuration import ConfigurationError, ProcessSettings
 from agents.service.cycle import run_cycle
 from broker.pools.statements.pool_cleanup import remove_unused
-from broker.pools.statements.pool_registration import PlacementRequest, attach, register
+from broker.pools.statements.pool_registration import TaskRequirements, attach, register
 from broker.pools.statements.resource_versions import ResourceText, publish
 from broker.store.connection.database import Database
 from broker.store.scenarios.load_dump import load
@@ -158,7 +158,7 @@ def test_a_refresh_does_not_count_as_use(database: Database) -> None:
 def test_a_pool_is_kept_for_a_task_that_goes_on(database: Database) -> None:
     register_pool(database, Memory=1)
     with database.begin() as connection:
-        attach(connection, 1, pool_for(Memory=1), PlacementRequest())
+        attach(connection, 1, pool_for(Memory=1), TaskRequirements())
     for status, removed in (("running", 0), ("pending", 0), ("done", 1)):
         add_task(database, 1, status)
         assert clean_up(database, 9000) == removed
@@ -174,7 +174,7 @@ def test_requirements_are_forgotten_with_their_tasks(database: Database) -> None
     add_task(database, 1)
     with database.begin() as connection:
         for task in (1, 2):
-            attach(connection, task, pool_for(Memory=1), PlacementRequest())
+            attach(connection, task, pool_for(Memory=1), TaskRequirements())
     assert run(database, "submit_pool_cleanup", 9000)[0].counts == {"removed": 0, "forgotten": 1}
     assert rows(database, "SELECT jeditaskid FROM broker.task_requirements") == [(1,)]
 
@@ -240,17 +240,17 @@ def test_work_with_requirements_goes_only_to_queues_of_its_pool(database: Databa
     with database.begin() as connection:
         publish(connection, text, small_grid.NOW)
         register(connection, pool_for("atlas", Disk="x"), small_grid.NOW)
-        attach(connection, small_grid.TASK, pool_for("atlas", Disk="x"), PlacementRequest())
+        attach(connection, small_grid.TASK, pool_for("atlas", Disk="x"), TaskRequirements())
     free = decision_of(database)
     assert {candidate["name"].split("/")[0] for candidate in free["candidates"]} == {"BETA", "GAMMA_MCORE"}
     assert free["rejected"]["ALPHA_MCORE"] == "submit_pool"
     with database.begin() as connection:
-        attach(connection, small_grid.TASK, pool_for("atlas", Disk="x"), PlacementRequest(banned_sites=["GAMMA"]))
+        attach(connection, small_grid.TASK, pool_for("atlas", Disk="x"), TaskRequirements(banned_sites=["GAMMA"]))
     assert decision_of(database)["rejected"]["GAMMA_MCORE"] == "asked_site"
     # the mapping is too old: the eligible queues are unknown
     execute(database, "UPDATE broker.submit_pools SET refreshed_at = refreshed_at - interval '2701 s'")
     unknown = decision_of(database)
     assert (unknown["outcome"], unknown["rejected"]["ALPHA_MCORE"]) == ("pending", "unknown_asked_site")
     with database.begin() as connection:
-        attach(connection, small_grid.TASK, None, PlacementRequest())
+        attach(connection, small_grid.TASK, None, TaskRequirements())
     assert decision_of(database)["outcome"] == "brokered"

@@ -20,7 +20,7 @@ from agents.service.configuration import ProcessSettings
 from agents.tasks.rucio_output import RucioOutputAgent
 from broker.notifications.model.rules import NotificationSettings
 from broker.notifications.statements import subscription_rows
-from broker.pools.statements.pool_registration import PlacementRequest, attach, register
+from broker.pools.statements.pool_registration import TaskRequirements, attach, register
 from broker.simulation.model.demo import grid_documents
 from broker.simulation.model.demo.grid_documents import GridSize
 from broker.store.connection.database import Database
@@ -178,7 +178,7 @@ def fill_pools(database: Database, folder: Path) -> dict[str, Any]:
     add_task(database, 1)
     with database.begin() as connection:
         register(connection, pool_for(Memory=1), at(0))
-        attach(connection, 1, pool_for(Memory=2), PlacementRequest())
+        attach(connection, 1, pool_for(Memory=2), TaskRequirements())
         connection.execute(
             sa.text("DELETE FROM broker.submit_pools WHERE pool_id = :id"), {"id": pool_for(Memory=2).pool_id}
         )

@@ -21,7 +21,7 @@ from broker.pilots.routes.matcher_news import News, queues_of
 from broker.pilots.routes.matchers import MOST_TOGETHER, group_size, waits_for_others_s
 from broker.pilots.statements.presented_nodes import NodeNotes
 from broker.pilots.statements.task_queue_views import Views
-from broker.pools.statements.pool_registration import PlacementRequest, attach
+from broker.pools.statements.pool_registration import TaskRequirements, attach
 from broker.store.connection.database import Database
 from tests.api.serving import client_of, serving
 from tests.pilots.statements.test_job_match import add_jobs, follow
@@ -278,7 +278,7 @@ def test_match_requests_are_logged_when_they_fail_or_are_slow(
 def test_a_node_is_presented_and_allotted(client: httpx.Client, shared: Database) -> None:
     specs = JobSpecs((Spec(cores=Bounds(1, 8), ram_request=Memory(4000, 3000)),), "lhcb").canonical
     with shared.begin() as connection:
-        attach(connection, 7, None, PlacementRequest(specs=specs))
+        attach(connection, 7, None, TaskRequirements(specs=specs))
     add_jobs(shared, 700, jeditaskid=7, workinggroup="grp")
     follow(shared, 1)
     request = {"owner_group": "grp", "pilot": "p7", "request_number": 1}
@@ -300,7 +300,7 @@ def test_a_pilot_fills_the_rest_of_its_node(client: httpx.Client, shared: Databa
         (8, Spec(cores=Bounds(2, 4), ram_request=Memory(1000, 1500), gpu=GpuNeed(Bounds(1, 1)))),
     ):
         with shared.begin() as connection:
-            attach(connection, task, None, PlacementRequest(specs=JobSpecs((spec,), "lhcb").canonical))
+            attach(connection, task, None, TaskRequirements(specs=JobSpecs((spec,), "lhcb").canonical))
     add_jobs(shared, 700, 5, jeditaskid=7, workinggroup="cpu")
     add_jobs(shared, 800, 5, jeditaskid=8, workinggroup="gpu")
     follow(shared, 1)

@@ -17,7 +17,7 @@ from broker.pilots.model.matcher import Pilot, pool_fits
 from broker.pilots.statements.job_match import Matcher
 from broker.pilots.statements.matches import Match
 from broker.pools.statements.pool_cleanup import remove_unused
-from broker.pools.statements.pool_registration import PlacementRequest, attach, register
+from broker.pools.statements.pool_registration import TaskRequirements, attach, register
 from broker.pools.statements.resource_versions import BadResources, ResourceText, publish
 from broker.store.connection.database import Database
 from tests.pilots.statements.test_job_match import add_jobs, follow
@@ -44,7 +44,7 @@ class Life:
         pool = pool_for(Memory=5000)
         with self._database.begin() as connection:
             register(connection, pool, at(second))
-            attach(connection, 1, pool, PlacementRequest())
+            attach(connection, 1, pool, TaskRequirements())
         self._jobs += 1
         add_jobs(self._database, self._jobs)
         follow(self._database, second)

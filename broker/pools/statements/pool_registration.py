@@ -82,11 +82,11 @@ class Registered:
 
 
 @dataclass(frozen=True)
-class PlacementRequest:
+class TaskRequirements:
     """What a task's jobs require besides the columns of the task.
 
     Attributes:
-        requirements: the section as it was written.
+        section: the section ``Requirements`` as it was written.
         sites: names of sites of which a job needs one; empty: any.
         banned_sites: names of sites that a job must not use.
         platforms: platforms of which a job needs one; empty: any.
@@ -94,7 +94,7 @@ class PlacementRequest:
         specs: canonical text of what a job requires of a node; None: nothing.
     """
 
-    requirements: Mapping[str, Any] | None = None
+    section: Mapping[str, Any] | None = None
     sites: Sequence[str] = ()
     banned_sites: Sequence[str] = ()
     platforms: Sequence[str] = ()
@@ -123,18 +123,18 @@ def register(connection: sa.Connection, pool: SubmitPool, now: datetime) -> Regi
     return Registered(pool.pool_id, row.number, _evaluate(connection, pool, row.number, version, now), True)
 
 
-def attach(connection: sa.Connection, jeditaskid: int, pool: SubmitPool | None, placement: PlacementRequest) -> None:
+def attach(connection: sa.Connection, jeditaskid: int, pool: SubmitPool | None, required: TaskRequirements) -> None:
     """Attach requirements to the jobs of a task; call :func:`register` for the pool in the same transaction."""
     values = {
         "jeditaskid": jeditaskid,
         "pool_id": None if pool is None else pool.pool_id,
         "canonical": None if pool is None else pool.canonical,
-        "requirements": None if placement.requirements is None else json.dumps(dict(placement.requirements)),
-        "sites": json.dumps(sorted(set(placement.sites))),
-        "banned_sites": json.dumps(sorted(set(placement.banned_sites))),
-        "platforms": json.dumps(sorted(set(placement.platforms))),
-        "cputime_s": placement.cputime_s,
-        "specs": placement.specs,
+        "requirements": None if required.section is None else json.dumps(dict(required.section)),
+        "sites": json.dumps(sorted(set(required.sites))),
+        "banned_sites": json.dumps(sorted(set(required.banned_sites))),
+        "platforms": json.dumps(sorted(set(required.platforms))),
+        "cputime_s": required.cputime_s,
+        "specs": required.specs,
     }
     connection.execute(_SAVE_REQUIREMENT, values)
 

@@ -35,7 +35,7 @@ from broker.pools.model.job_request import JobRequest, job_request, plain_value
 from broker.pools.model.requirement import SubmitPool, vo_name
 from broker.pools.model.resources import Resources
 from broker.pools.statements import resource_versions
-from broker.pools.statements.pool_registration import PlacementRequest
+from broker.pools.statements.pool_registration import TaskRequirements
 from broker.store.connection.database import Database
 from broker.tasks.answers.task_submission import task_submission
 from broker.tasks.model.refine import Submitter
@@ -101,7 +101,7 @@ def plan_description(file: Path, options: SubmitOptions, grid: Grid) -> tuple[Su
     options = replace(options, vo=vo_name(options.vo))
     _check_options(file, request, options)
     requirements = {name: plain_value(value) for name, value in (job.requirements or {}).items()}
-    requested = PlacementRequest(
+    requested = TaskRequirements(
         requirements if job.requirements else None,
         request.sites or (() if specs is None else specs.sites),
         request.banned_sites,

@@ -17,7 +17,7 @@ from broker.domain.instants import naive
 from broker.formats.statements.sss_exchange import check_standalone
 from broker.formats.statements.task_numbers import next_task_id
 from broker.pools.statements import pool_registration
-from broker.pools.statements.pool_registration import PlacementRequest
+from broker.pools.statements.pool_registration import TaskRequirements
 from broker.store.connection.database import Database
 from broker.store.connection.tables import Names
 from broker.tasks.model.client_parameters import check_same_name
@@ -136,8 +136,8 @@ class _Maker:
         )
         insert_outputs(self._connection, self._names, task_id, task, self._now)
         if task.specs is not None:
-            placement = PlacementRequest(sites=task.specs.sites, specs=task.specs.canonical)
-            pool_registration.attach(self._connection, task_id, None, placement)
+            required = TaskRequirements(sites=task.specs.sites, specs=task.specs.canonical)
+            pool_registration.attach(self._connection, task_id, None, required)
         for row, (_, _, at_rucio) in zip(rows, planned, strict=True):
             self._fill(task_id, row, at_rucio, waits=parent is not None and not task.starts_with_parent)
         feed_tasks(self._connection, self._names, self._submission.sources, self._aware, [task_id])

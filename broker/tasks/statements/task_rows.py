@@ -19,7 +19,7 @@ from broker.formats.statements.sss_rows import Identity
 from broker.formats.statements.task_numbers import next_task_id
 from broker.pools.model.requirement import SubmitPool
 from broker.pools.statements import pool_registration
-from broker.pools.statements.pool_registration import PlacementRequest
+from broker.pools.statements.pool_registration import TaskRequirements
 from broker.store.connection.database import Database
 from broker.store.connection.tables import Names, quoted
 from broker.store.reads import task_alternatives
@@ -52,12 +52,12 @@ class Submission:
     Attributes:
         plan: the task.
         pool: what its jobs require; None: nothing.
-        placement: what they request beyond the columns of the task; None if the kind of document cannot express it.
+        required: what they request beyond the columns of the task; None if the kind of document cannot express it.
     """
 
     plan: TaskPlan
     pool: SubmitPool | None = None
-    placement: PlacementRequest | None = None
+    required: TaskRequirements | None = None
 
     @property
     def columns(self) -> Mapping[str, Any]:
@@ -113,12 +113,12 @@ def known_queues(connection: sa.Connection, names: Names) -> frozenset[str]:
 
 def _submit(connection: sa.Connection, names: Names, submission: Submission, now: datetime) -> Submitted:
     submitted = _make(connection, names, submission.plan, naive(now))
-    pool, placement = submission.pool, submission.placement
-    if placement is None:
+    pool, required = submission.pool, submission.required
+    if required is None:
         return submitted
     if pool is not None:
         pool_registration.register(connection, pool, now)
-    pool_registration.attach(connection, submitted.jeditaskid, pool, placement)
+    pool_registration.attach(connection, submitted.jeditaskid, pool, required)
     return replace(submitted, pool_id=None if pool is None else pool.pool_id, may_require=True)
 
 

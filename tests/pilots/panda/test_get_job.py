@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from broker.matching.specs.spec import Bounds, GpuNeed, JobSpecs, Memory, Spec
 from broker.pilots.routes.panda.service import AVOIDED
-from broker.pools.statements.pool_registration import PlacementRequest, attach
+from broker.pools.statements.pool_registration import TaskRequirements, attach
 from broker.store.connection.database import Database
 from tests.pilots.panda.client import Client
 from tests.pilots.panda.pilot_grid import (
@@ -207,7 +207,7 @@ def test_the_recorded_host_and_the_request_of_its_pilot_decide_together(shared: 
         fill(shared, [job(5)], worker_node=nodes, worker_node_gpus=gpus)
         with shared.begin() as connection:
             connection.execute(sa.text("TRUNCATE broker.waiting_jobs, broker.task_queues, broker.task_requirements"))
-            attach(connection, 1, None, PlacementRequest(specs=specs))
+            attach(connection, 1, None, TaskRequirements(specs=specs))
         follow(shared)
         pandaid: int | None = post(client, "getJob", **PILOT | {"node": "slot1@n1"}).get("PandaID")
         return pandaid

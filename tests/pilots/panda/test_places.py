@@ -6,7 +6,7 @@ import pytest
 
 from broker.pilots.routes.panda.app import pilot_app
 from broker.pilots.statements.job_giving import parameters_of
-from broker.pools.statements.pool_registration import PlacementRequest, attach, register
+from broker.pools.statements.pool_registration import TaskRequirements, attach, register
 from broker.store.connection.database import Database
 from tests.pilots.panda.client import Client
 from tests.pilots.panda.pilot_grid import NOW, content, dataset, fill, follow, job, post, queue, record
@@ -27,7 +27,7 @@ def test_a_queue_at_one_place_presents_its_pools(
         if memory_mb is not None:
             pool = pool_for(Memory=memory_mb)
             register(connection, pool, NOW)
-            attach(connection, 1, pool, PlacementRequest())
+            attach(connection, 1, pool, TaskRequirements())
         connection.exec_driver_sql("DELETE FROM broker.waiting_jobs; DELETE FROM broker.task_queues")
     refresh(shared, 0)
     follow(shared)

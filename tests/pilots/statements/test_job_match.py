@@ -21,7 +21,7 @@ from broker.pilots.statements.demand import demand_of
 from broker.pilots.statements.job_match import Matcher
 from broker.pilots.statements.matches import Match, NoMatch
 from broker.pilots.statements.task_queue_rows import follow_jobs, weigh
-from broker.pools.statements.pool_registration import PlacementRequest, attach, register
+from broker.pools.statements.pool_registration import TaskRequirements, attach, register
 from broker.store.connection.database import Database
 from tests.store.pool_grid import at, emptied, execute, pool_for, publish_places, refresh, rows
 
@@ -107,7 +107,7 @@ def test_a_pilot_of_another_queue_gets_a_reason_instead_of_a_job(database: Datab
 def test_only_pilots_of_a_mapped_queue_get_jobs_with_requirements(database: Database) -> None:
     with database.begin() as connection:
         register(connection, pool_for(Memory=5000), at(0))
-        attach(connection, 1, pool_for(Memory=5000), PlacementRequest())
+        attach(connection, 1, pool_for(Memory=5000), TaskRequirements())
     add_jobs(database, 1, 2)
     add_jobs(database, 5, jeditaskid=2)
     follow(database)
@@ -121,7 +121,7 @@ def test_only_pilots_of_a_mapped_queue_get_jobs_with_requirements(database: Data
 def test_a_stale_view_gives_out_no_job(database: Database) -> None:
     with database.begin() as connection:
         register(connection, pool_for(Memory=5000), at(0))
-        attach(connection, 1, pool_for(Memory=5000), PlacementRequest())
+        attach(connection, 1, pool_for(Memory=5000), TaskRequirements())
     add_jobs(database, 1, 2)
     follow(database)
     with matcher(database) as job_matcher:
@@ -134,7 +134,7 @@ def test_a_stale_view_gives_out_no_job(database: Database) -> None:
 def test_each_job_is_checked_against_its_own_cpu_time(database: Database) -> None:
     for task, need in ((1, 90_000), (2, 100_000), (3, None)):
         with database.begin() as connection:
-            attach(connection, task, None, PlacementRequest(cputime_s=need))
+            attach(connection, task, None, TaskRequirements(cputime_s=need))
         add_jobs(database, task, jeditaskid=task)
     follow(database)
     pilot = Pilot("SITE_A", "ce1", "long", cputime_s=90_000)
@@ -147,7 +147,7 @@ def test_each_job_is_checked_against_its_own_cpu_time(database: Database) -> Non
 
 def test_cpu_time_beyond_the_last_class_is_checked_for_each_job(database: Database) -> None:
     with database.begin() as connection:
-        attach(connection, 1, None, PlacementRequest(cputime_s=2_000_000))
+        attach(connection, 1, None, TaskRequirements(cputime_s=2_000_000))
     add_jobs(database, 1)
     follow(database)
     short_pilot = Pilot("SITE_A", "ce1", "long", cputime_s=1_999_999)
@@ -206,7 +206,7 @@ def test_weights_and_levels_follow_the_jobs(database: Database) -> None:
 def test_the_demand_of_a_queue_names_the_pools_of_its_waiting_jobs(database: Database) -> None:
     with database.begin() as connection:
         register(connection, pool_for(Memory=5000), at(0))
-        attach(connection, 1, pool_for(Memory=5000), PlacementRequest())
+        attach(connection, 1, pool_for(Memory=5000), TaskRequirements())
     add_jobs(database, 1, 2, gshare="Users")
     add_jobs(database, 5, 3, jeditaskid=2, gshare="Users")
     follow(database)
@@ -360,8 +360,8 @@ def test_a_concurrent_follower_finds_nothing_left_to_do(database: Database) -> N
 
 def test_pilots_of_a_group_on_one_task_queue_get_jobs_that_fit_their_own_cpu_time(database: Database) -> None:
     with database.begin() as connection:
-        attach(connection, 1, None, PlacementRequest(cputime_s=350))
-        attach(connection, 2, None, PlacementRequest(cputime_s=300))
+        attach(connection, 1, None, TaskRequirements(cputime_s=350))
+        attach(connection, 2, None, TaskRequirements(cputime_s=300))
     add_jobs(database, 5)
     add_jobs(database, 10, 2)
     add_jobs(database, 20, 2, jeditaskid=2)

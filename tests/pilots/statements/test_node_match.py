@@ -14,7 +14,7 @@ from broker.matching.specs.spec import JobSpecs, Spec
 from broker.matching.specs.tags import parse_tags
 from broker.pilots.answers.matched_job import matched_job
 from broker.pilots.statements.matches import Match, NoMatch
-from broker.pools.statements.pool_registration import PlacementRequest, attach
+from broker.pools.statements.pool_registration import TaskRequirements, attach
 from broker.store.connection.database import Database
 from tests.pilots.statements.test_job_match import LONG, SHORT, add_jobs, follow, match_once, matcher
 from tests.store.pool_grid import PLACES, at, emptied, execute, publish_places, refresh, rows
@@ -32,7 +32,7 @@ def database(shared: Database) -> Iterator[Database]:
 
 def ask(database: Database, task: int, specs: str | None) -> None:
     with database.begin() as connection:
-        attach(connection, task, None, PlacementRequest(specs=specs))
+        attach(connection, task, None, TaskRequirements(specs=specs))
 
 
 def test_jobs_with_node_requirements_go_to_nodes_that_meet_them(database: Database) -> None:

@@ -7,7 +7,7 @@ import pytest
 from broker.pilots.model.matcher import Pilot
 from broker.pilots.statements.job_match import Matcher
 from broker.pilots.statements.matches import Match
-from broker.pools.statements.pool_registration import PlacementRequest, attach
+from broker.pools.statements.pool_registration import TaskRequirements, attach
 from broker.store.connection.database import Database
 from tests.pilots.statements.test_job_match import add_jobs, follow, matcher
 from tests.store.pool_grid import at, emptied, publish_places, refresh, rows
@@ -27,7 +27,7 @@ def pilot(seconds: int) -> Pilot:
 
 def add_job(database: Database, number: int, needs_s: int) -> None:
     with database.begin() as connection:
-        attach(connection, number, None, PlacementRequest(cputime_s=needs_s))
+        attach(connection, number, None, TaskRequirements(cputime_s=needs_s))
     add_jobs(database, number, jeditaskid=number)
     follow(database)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from broker.pools.statements.pool_registration import PlacementRequest, attach, register
+from broker.pools.statements.pool_registration import TaskRequirements, attach, register
 from broker.store.connection.database import Database
 from tests.cli.commands import Command, runner
 from tests.pilots.statements.test_job_match import add_jobs, follow
@@ -37,7 +37,7 @@ def grid(database: Database) -> Database:
     with database.begin() as connection:
         register(connection, pool_for(Memory=5000), at(0))
         register(connection, pool_for("atlas", Memory=1), at(0))
-        attach(connection, 1, pool_for(Memory=5000), PlacementRequest())
+        attach(connection, 1, pool_for(Memory=5000), TaskRequirements())
     add_jobs(database, 1, 2)
     add_jobs(database, 9, jeditaskid=2)
     follow(database)

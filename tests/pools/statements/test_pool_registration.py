@@ -13,9 +13,9 @@ from broker.pools.statements.pool_reads import (
     queues_of_pool,
 )
 from broker.pools.statements.pool_registration import (
-    PlacementRequest,
     PoolCollision,
     Registered,
+    TaskRequirements,
     attach,
     read_placement_constraints,
     register,
@@ -113,16 +113,16 @@ def test_a_list_that_is_too_long_is_not_put_into_arguments(count: int, expected:
 def test_placement_constraints_of_the_jobs_of_a_task(database: Database) -> None:
     pool = pool_for(Memory=1)
     with database.begin() as connection:
-        attach(connection, 1, pool, PlacementRequest({"Memory": 1}, ["B", "A", "B"], ["C"], ["el9"], 5000))
-        attach(connection, 2, None, PlacementRequest(platforms=["el9"]))
-        attach(connection, 3, None, PlacementRequest(banned_sites=["C"]))
+        attach(connection, 1, pool, TaskRequirements({"Memory": 1}, ["B", "A", "B"], ["C"], ["el9"], 5000))
+        attach(connection, 2, None, TaskRequirements(platforms=["el9"]))
+        attach(connection, 3, None, TaskRequirements(banned_sites=["C"]))
         constraints = read_placement_constraints(connection, [1, 2, 3, 4])
     assert constraints == {
         1: PlacementConstraints(pool.pool_id, ("A", "B"), ("C",)),
         3: PlacementConstraints(None, (), ("C",)),
     }
     with database.begin() as connection:  # attached again, as after a change of the requirements
-        attach(connection, 1, None, PlacementRequest())
+        attach(connection, 1, None, TaskRequirements())
         assert read_placement_constraints(connection, [1]) == {}
 
 
@@ -138,9 +138,9 @@ def test_a_deleted_pool_is_restored_for_running_tasks(database: Database) -> Non
     publish_places(database)
     pool, pool_of_done_task = pool_for(Memory=1), pool_for(Memory=2)
     with database.begin() as connection:
-        attach(connection, 1, pool, PlacementRequest())
-        attach(connection, 2, pool_of_done_task, PlacementRequest())
-        attach(connection, 3, None, PlacementRequest())
+        attach(connection, 1, pool, TaskRequirements())
+        attach(connection, 2, pool_of_done_task, TaskRequirements())
+        attach(connection, 3, None, TaskRequirements())
     add_task(database, 1, "running")
     add_task(database, 2, "done")
     with database.begin() as connection:
