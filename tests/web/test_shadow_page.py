@@ -65,7 +65,7 @@ def test_long_comparisons_are_left_to_the_command(somebody: httpx.Client, monkey
 def test_a_verdict_is_cached_for_a_minute_by_criteria(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, judgements = [1000.0], list[str]()
     monkeypatch.setattr(shadow, "judged", lambda api, read: judgements.append(read) or len(judgements))
-    api: Any = SimpleNamespace(cache={}, steady_s=lambda: clock[0])
+    api: Any = SimpleNamespace(parts={}, steady_s=lambda: clock[0])
     requests = [("gate", 1000.0), ("gate", 1059.9), ("gate", 1060.0), ("other", 1060.1), ("gate", 1060.2)]
     verdicts = []
     for criteria, clock[0] in requests:
