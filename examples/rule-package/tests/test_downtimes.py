@@ -22,10 +22,10 @@ def snapshot(*downtimes: tuple[str, float, float]) -> Any:
     """A grid of three queues, with downtimes as queue, first and last hour from now."""
     rows = [(queue, NOW + timedelta(hours=first), NOW + timedelta(hours=last), NOW) for queue, first, last in downtimes]
     queues = SimpleNamespace(unified_name=np.array(["A", "B", "C"], dtype=object))
-    found = SimpleNamespace(now_s=1_785_585_600.0, queues=queues)
+    grid = SimpleNamespace(now_s=1_785_585_600.0, queues=queues)
     raw = RawSource("site_downtimes", {TABLE: Rows(COLUMNS, tuple(rows))})
-    found.offered = {"site_downtimes": SiteDowntimes().build(raw, found)}
-    return found
+    grid.offered = {"site_downtimes": SiteDowntimes().build(raw, grid)}
+    return grid
 
 
 def judged(grid: Any) -> list[bool]:

@@ -75,13 +75,13 @@ class SlotReservation(Brokerage[RequestTable, StoredRequests]):
         self, snapshot: Snapshot, tuning: Tuning, batch: StoredRequests, rules: Rules, decision: Decision, name: str
     ) -> list[Answer]:
         """Why a stored decision did not choose a queue, or that it did."""
-        found = np.flatnonzero(snapshot.unified.name == name)
-        if not len(found):
+        positions = np.flatnonzero(snapshot.unified.name == name)
+        if not len(positions):
             title = "there was no queue of this name in the snapshot"
             return [Answer(name, UNKNOWN_NAME, "candidates", "persistent", title, None)]
         cycle = _cycle(snapshot, batch.requests, tuning, rules)
         cycle.restore(batch.load_before[0])
-        return [_answer(cycle, decision, name, int(found[0]))]
+        return [_answer(cycle, decision, name, int(positions[0]))]
 
 
 def _answer(cycle: SlotCycle, decision: Decision, name: str, queue: int) -> Answer:

@@ -111,8 +111,8 @@ class SlotCycle(Cycle[AssignedRequest]):
         """The deciding reason of one queue for a request, and both as the rules see them."""
         pairs = self.pairs(row, np.array([queue]))
         values = self._values[row]
-        found = evaluate(values.chain.filters, pairs, values.views, self._unusable)
-        return int(found.reason[0, 0]), pairs
+        evaluation = evaluate(values.chain.filters, pairs, values.views, self._unusable)
+        return int(evaluation.reason[0, 0]), pairs
 
     def chain_of(self, row: int) -> SlotChain:
         """The rules by which a request is decided."""
@@ -121,10 +121,10 @@ class SlotCycle(Cycle[AssignedRequest]):
     def _decision(self, row: int) -> Decision:
         names = self.snapshot.unified.name
         values, pairs = self._values[row], self.pairs(row, np.arange(len(names)))
-        found = evaluate(values.chain.filters, pairs, values.views, self._unusable)
-        values.faults += found.faults
-        codes, reason = reason_codes(values.chain.filters), found.reason[0]
-        candidates = self._ranked(values, pairs, np.flatnonzero(found.feasible[0]))
+        evaluation = evaluate(values.chain.filters, pairs, values.views, self._unusable)
+        values.faults += evaluation.faults
+        codes, reason = reason_codes(values.chain.filters), evaluation.reason[0]
+        candidates = self._ranked(values, pairs, np.flatnonzero(evaluation.feasible[0]))
         return Decision(
             jeditaskid=int(self._requests.requestid[row]),
             datasetid=None,
@@ -144,11 +144,11 @@ class SlotCycle(Cycle[AssignedRequest]):
             if self._unusable.isdisjoint(rule.sources):
                 factor = rule.factor(values.views.of(rule, pairs))
                 factors[rule.code] = factor_of_block(factor, pairs.facts.initial.shape)
-        found = []
+        candidates = []
         for at in feasible.tolist():
             own = {code: float(factor[0, at]) for code, factor in factors.items()}
-            found.append(Candidate(str(self.snapshot.unified.name[at]), float(np.prod(list(own.values()))), own))
-        return tuple(sorted(found, key=lambda one: (-one.weight, one.name)))
+            candidates.append(Candidate(str(self.snapshot.unified.name[at]), float(np.prod(list(own.values()))), own))
+        return tuple(sorted(candidates, key=lambda one: (-one.weight, one.name)))
 
     def split(self, other: SlotCycle, rows: Bools) -> SlotCycle:
         """This cycle with the requests ``rows``, shape (T,), decided by the values of ``other``."""

@@ -52,8 +52,8 @@ class SlotTables(BrokerageTables[RequestTable, BrokerageOptions]):
 
     def tasks_of(self, work: RequestTable) -> Sequence[int]:
         """The requests."""
-        found: list[int] = work.requestid.tolist()
-        return found
+        request_ids: list[int] = work.requestid.tolist()
+        return request_ids
 
     def skipped(self, reading: Reading, task_ids: Sequence[int]) -> list[Skipped]:
         """Why these requests are not brokered now."""

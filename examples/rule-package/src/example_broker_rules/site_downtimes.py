@@ -21,9 +21,9 @@ class SiteDowntimes(Source):
 
     def build(self, raw: RawSource, snapshot: Snapshot) -> Mapping[str, tuple[float, float]]:
         """The first downtime of each queue that has not ended at the instant of the snapshot."""
-        found: dict[str, tuple[float, float]] = {}
+        downtimes: dict[str, tuple[float, float]] = {}
         for row in raw.rows(TABLE).records():
             start, end = (row[name].replace(tzinfo=UTC).timestamp() for name in ("starts_at", "ends_at"))
-            if end > snapshot.now_s and start < found.get(row["panda_queue"], (float("inf"),))[0]:
-                found[row["panda_queue"]] = (start, end)
-        return found
+            if end > snapshot.now_s and start < downtimes.get(row["panda_queue"], (float("inf"),))[0]:
+                downtimes[row["panda_queue"]] = (start, end)
+        return downtimes
