@@ -205,6 +205,15 @@ class TestServer:
         """Create a copy of a database and return its address."""
         return self.url_of(self._new(str(sa.make_url(url).database)))
 
+    @contextlib.contextmanager
+    def opened(self, url: str) -> Iterator[Database]:
+        """Open a database of this server, and drop it in the end."""
+        try:
+            with Database(url) as database:
+                yield database
+        finally:
+            self.drop(sa.make_url(url).database or "")
+
     def drop(self, name: str) -> None:
         """Drop a database even if clients are connected."""
         with self._admin.autocommit() as connection:
@@ -280,10 +289,8 @@ def database(make_database: Callable[..., Database]) -> Database:
 @pytest.fixture(scope="module")
 def shared(test_server: TestServer) -> Iterator[Database]:
     """One database for all tests of a module, with the current schema; each test fills it anew."""
-    url = test_server.create()
-    with Database(url) as database:
+    with test_server.opened(test_server.create()) as database:
         yield database
-    test_server.drop(sa.make_url(url).database or "")
 
 
 @pytest.fixture

@@ -1,8 +1,7 @@
 from __future__ import annotations
 
-import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 import sqlalchemy as sa
@@ -72,17 +71,9 @@ def test_an_upgrade_from_each_earlier_version_gives_the_schema_of_a_fresh_instal
         migrate.upgrade(empty_database, panda=panda_steps[:step_count], own=own)
         assert shape(empty_database) != fresh
         empty_database.engine.dispose()  # a database in use cannot be copied
-        with copied(test_server, empty_database.url) as earlier:
+        with test_server.opened(test_server.copy(empty_database.url)) as earlier:
             migrate.upgrade(earlier)
             assert shape(earlier) == fresh, f"after an upgrade from {step_count} steps"
-
-
-@contextlib.contextmanager
-def copied(test_server: TestServer, url: str) -> Iterator[Database]:
-    """Copy a database, and drop the copy in the end."""
-    with contextlib.closing(Database(test_server.copy(url))) as copy:
-        yield copy
-    test_server.drop(sa.make_url(copy.url).database or "")
 
 
 def test_an_interrupted_step_is_rolled_back_and_the_next_run_continues(empty_database: Database) -> None:

@@ -87,8 +87,7 @@ LEAKS = {"12": 12, "-3.6": -4, "": None, "n/a": None, None: None, "1e3": None}
 @pytest.fixture(scope="module")
 def converted_leaks(test_server: TestServer) -> Iterator[dict[str | None, Any]]:
     """The numbers that a job's memory leaks and their squares have after the upgrade, by their earlier text."""
-    url = test_server.create(migrated=False)
-    with Database(url) as database:
+    with test_server.opened(test_server.create(migrated=False)) as database:
         upgrade(database, panda=[step for step in read_migrations(PANDA) if step.version < 70])
         rows = [{"id": number, "v": text} for number, text in enumerate(LEAKS)]
         with database.begin() as connection:
@@ -103,8 +102,7 @@ def converted_leaks(test_server: TestServer) -> Iterator[dict[str | None, Any]]:
             leaks = connection.execute(
                 sa.text("SELECT memory_leak, memory_leak_x2 FROM doma_panda.jobsactive4 ORDER BY pandaid")
             ).all()
-    yield dict(zip(LEAKS, leaks, strict=True))
-    test_server.drop(sa.make_url(url).database or "")
+        yield dict(zip(LEAKS, leaks, strict=True))
 
 
 @pytest.mark.parametrize(("text", "expected"), LEAKS.items())

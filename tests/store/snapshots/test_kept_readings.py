@@ -30,11 +30,9 @@ TABLES = sorted(
 
 @pytest.fixture(scope="module")
 def stored_grid(test_server: TestServer) -> Iterator[Database]:
-    url = test_server.create()
-    with Database(url) as database:
+    with test_server.opened(test_server.create()) as database:
         load(database, Scenario(NOW, grid() | {"jobsactive4": [job(1, "A", "running")]}))
         yield database
-    test_server.drop(sa.make_url(url).database or "")
 
 
 def read(connection: sa.Connection, database: Database, cached: ReadingCache) -> dict[str, RawSource]:

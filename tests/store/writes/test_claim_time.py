@@ -58,8 +58,7 @@ def claim_plan_nodes(connection: sa.Connection, names: Any, planner_settings: st
 @pytest.fixture(scope="module", params=["of files not ready", "of files ready", "none"])
 def estimated_files(test_server: TestServer, request: pytest.FixtureRequest) -> Iterator[Database]:
     """A database of files to claim, with the planner's statistics; tests roll back what they claim."""
-    url = test_server.create()
-    with Database(url) as database:
+    with test_server.opened(test_server.create()) as database:
         fill(database, DATASETS, FILES)
         with database.autocommit() as connection:
             if request.param == "of files ready":
@@ -67,7 +66,6 @@ def estimated_files(test_server: TestServer, request: pytest.FixtureRequest) -> 
             elif request.param == "none":
                 connection.exec_driver_sql("DELETE FROM pg_statistic")
         yield database
-    test_server.drop(sa.make_url(url).database or "")
 
 
 @pytest.mark.parametrize("planner_settings", PLANNER_SETTINGS)
