@@ -13,7 +13,7 @@ from broker.api.configuration import IssuerSection
 from broker.api.issuer_keys import IssuerKeys
 from broker.store.connection.database import Database
 from tests.api.issuer import AUDIENCE
-from tests.feeds.web_server import DRIPPING, serving
+from tests.fetching.web_server import DRIPPING, serving
 
 
 @pytest.mark.parametrize("part", ["headers", "body"])

@@ -15,7 +15,7 @@ import trustme
 from agents.notifications.delivering import NotDelivered, deliver
 from broker.notifications.model.channels import ChatChannel, MailChannel, WebhookChannel
 from broker.notifications.model.messages import signature
-from tests.feeds.web_server import DRIPPING, serving as silent_server
+from tests.fetching.web_server import DRIPPING, serving as silent_server
 from tests.notifications.mail_server import mail_server
 from tests.notifications.model.test_messages import message
 from tests.notifications.web_server import receiver

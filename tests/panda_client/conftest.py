@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from broker.store.connection.database import Database
 from tests.api.issuer import AUDIENCE, Issuer, issuing
 from tests.conftest import TestServer
-from tests.feeds.web_server import says, serving
+from tests.fetching.web_server import says, serving
 from tests.marked_folders import keep_to_mark
 from tests.panda_client.experiment import ENDPOINTS, Experiment
 from tests.panda_client.user import User

@@ -15,7 +15,7 @@ import pytest
 
 from broker.store.connection.database import Database
 from tests.agents.feeds.running import Feeding
-from tests.feeds.web_server import says, serving
+from tests.fetching.web_server import says, serving
 from tests.marked_folders import keep_to_mark
 
 SERVER = Path(__file__).with_name("rucio_server.py")

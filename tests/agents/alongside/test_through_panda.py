@@ -17,7 +17,7 @@ from broker.lifecycle.model.panda_requests import KillRequest
 from broker.store.connection.database import Database
 from tests.agents.alongside.playing_panda import KILLS, WHO, PlayedPanda, played_panda, says_no, says_yes
 from tests.agents.moving_jobs import column, config, fill, job, run
-from tests.feeds.web_server import DRIPPING, serving
+from tests.fetching.web_server import DRIPPING, serving
 
 LONG_AGO = {"creationtime": "2026-07-01T00:00:00", "modificationtime": "2026-07-01T00:00:00"}
 #: After too long in its state, a waiting job is taken back, a throttled one expires, a running one is killed, a sent

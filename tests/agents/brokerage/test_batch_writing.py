@@ -20,8 +20,8 @@ from broker.work.cut_jobs import no_jobs
 from broker.work.input_files import DatasetUse
 from broker.work.split_settings import SplitSettings
 from tests.brokerages.small_grid import NOW
+from tests.codec.test_cut_codec import cycle
 from tests.work.files_for_tests import plain_files
-from tests.work.test_cut_codec import cycle
 
 GRID = SimpleNamespace(snapshot=SimpleNamespace(queues=SimpleNamespace(name=texts(["A", "B"]))))
 

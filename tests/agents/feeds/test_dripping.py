@@ -14,7 +14,7 @@ from broker.simulation.model.demo.grid_documents import GridSize, cric_documents
 from broker.store.connection.database import Database
 from tests.agents.feeds.running import PROCESS, Feeding
 from tests.feeds.documents import NOW
-from tests.feeds.web_server import DRIPPING, serving
+from tests.fetching.web_server import DRIPPING, serving
 
 FEEDS = {
     "cric", "network", "notifications", "rucio_output", "rucio_quota", "rucio_replicas", "rucio_space", "sites",

@@ -10,7 +10,7 @@ from broker.store.connection.database import Database
 from broker.store.snapshots.feed_documents import keep_document
 from tests.agents.feeds.running import Feeding
 from tests.feeds.documents import NOW
-from tests.feeds.web_server import WebServer, says, serving
+from tests.fetching.web_server import WebServer, says, serving
 
 CHANGED_AT = "Sat, 01 Aug 2026 12:00:00 GMT"
 

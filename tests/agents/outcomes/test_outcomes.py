@@ -13,7 +13,7 @@ from agents.service.base import CycleContext, CycleRequest
 from agents.service.configuration import ProcessSettings
 from agents.service.cycle import run_cycle
 from broker.outcomes.answers.outcomes import Outcomes, outcomes_answer
-from broker.outcomes.model.record import WAIT_CELLS, wait_cell, wait_quantile_min
+from broker.outcomes.model.record import WAIT_CELLS, wait_cell
 from broker.store.connection.database import Database
 from broker.store.query_context import QueryContext
 from broker.store.scenarios.load_dump import load
@@ -106,20 +106,6 @@ def test_sums_of_an_hour_by_queue_and_kind(database: Database) -> None:
         ("production", 3, 2, 40.0, 32.0), ("analysis", 1, 0, 0.0, 32.0),
     ]  # fmt: skip
     assert (queues[0].by_fault, queues[0].walltime_ratio, queues[1].walltime_ratio) == ({"site": 2}, 0.5, None)
-
-
-@pytest.mark.parametrize(
-    ("wait_s", "cell"), [(0.0, 0), (59.9, 0), (60.0, 1), (119.9, 1), (120.0, 2), (3600.0, 6), (1e9, WAIT_CELLS - 1)]
-)
-def test_waits_go_into_cells_that_double(wait_s: float, cell: int) -> None:
-    assert wait_cell(wait_s) == cell
-
-
-def test_a_quantile_of_no_waits_is_not_known() -> None:
-    assert wait_quantile_min([0] * WAIT_CELLS, 0.5) is None
-    assert wait_quantile_min([1, 1, 0, 0] + [0] * 12, 0.5) == 1.0
-    assert wait_quantile_min([1, 2, 0, 0] + [0] * 12, 0.5) == 2.0
-    assert wait_quantile_min([0] * 15 + [1], 0.5) == float("inf")
 
 
 def test_each_end_is_folded_once_even_if_it_is_written_late(database: Database) -> None:

@@ -12,7 +12,7 @@ from urllib.parse import quote
 import pytest
 
 from broker.tasks.routes import run_gen
-from tests.feeds.web_server import says, serving
+from tests.fetching.web_server import says, serving
 from tests.tasks.client.calls import sandbox_name
 from tests.tasks.client.conftest import archive
 

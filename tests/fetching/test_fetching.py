@@ -26,7 +26,7 @@ from broker.fetching.documents import (
     try_pause_s,
 )
 from broker.fetching.web import fetch, path_of, shown
-from tests.feeds.web_server import DRIPPING, breaks_off, never_ends, says, serving
+from tests.fetching.web_server import DRIPPING, breaks_off, never_ends, says, serving
 
 BODY = b'{"a": {}}'
 

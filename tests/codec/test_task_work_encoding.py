@@ -19,7 +19,7 @@ from broker.domain.task_work import (
     TaskWork,
 )
 from broker.domain.work import InputTable, ReplicaTable, Work, WorkTable
-from tests.domain.test_work_encoding import table
+from tests.codec.test_work_encoding import table
 
 NUCLEI = texts(['q"],', "B", "Zürich"])
 

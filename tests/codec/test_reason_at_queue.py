@@ -11,7 +11,7 @@ from broker.codec.packed_reasons import FEASIBLE, FunnelSteps, Reasons, Rejected
 from broker.codec.reason_at_queue import codes_at, counts_of
 from broker.domain.chosen_candidates import ChosenCandidates, Legend
 from broker.domain.decisions import Candidate, Decision
-from tests.domain.test_packed_decisions import any_reasons, legend
+from tests.codec.test_packed_decisions import any_reasons, legend
 
 
 def decision_of(reasons: Reasons, chosen: list[int], packed: bool = True) -> Decision:
