@@ -1,13 +1,12 @@
-"""Replay of a stored cycle, or of one decision of it, by the code that decided it, with any tuning and rules.
+"""Brokerages by name, of this and of other installed distributions, and the replay of cycles that they decided.
 
-Pure. Each decision was stored with what its replay needs: the work of its chunk or task, how the chunk is cut into
-jobs, and the load that the cycle had counted before it. Unpacking is a separate step, so that several values can be
-tried on the same work::
+:func:`brokerage` finds and loads a brokerage by its entry point. :func:`replay_decisions` decides stored work again,
+with any tuning and rules; it is pure. Each decision was stored with what its replay needs: the work of its chunk or
+task, how the chunk is cut into jobs, and the load that the cycle had counted before it. Unpacking is a separate step,
+so that several values can be tried on the same work::
 
     batches = decode_batches(brokerage, [stored.record.work, ...])  # once, in the order in which they were decided
     replay_decisions(brokerage, snapshot, published.tuning, batches, seed, rules)
-
-Also the brokerages that installed distributions offer, by name: those of this one and of others.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Replayed outcomes as columns, without a decision, a name or a word for each piece.
+"""Outcomes of replayed cycles as columns, and a decision as the object that every interface shows.
 
-Also a decision as the object that every interface shows.
+:class:`ReplayedColumns` needs no decision, name or text for each of the T pieces of work.
 """
 
 from __future__ import annotations

@@ -1,15 +1,14 @@
-"""Classes of queues by how long users' jobs wait there: hi, mid and lo.
+"""Classes of queues by how long users' jobs wait there: hi, mid and lo. Pure; times in seconds.
 
 The recent waits of merge and test jobs, newer ones weighing more, give an upper limit of the wait; merge jobs that are
-waiting for longer than that may only raise it. Pure; times in seconds.
-Source: PanDA analysis brokerage, site class.
+waiting for longer than that may only raise it. The limit needs upper points of Student's t distribution, for any number
+of degrees of freedom above 0, whole or not. The tail of t beyond ``x`` is half the regularised incomplete beta function
+I of v = df / (df + x^2) with the parameters df / 2 and 1/2. That function is computed by its continued fraction; the
+point is found by bisecting an interval of ln v, so that very few degrees of freedom, where v underflows, need no
+special case.
 
-Upper points of Student's t distribution, for any number of degrees of freedom above 0, whole or not.
-
-The tail of t beyond ``x`` is half the regularised incomplete beta function I of v = df / (df + x^2) with the parameters
-df / 2 and 1/2. That function is computed by its continued fraction; the point is found by bisecting an interval of
-ln v, so that very few degrees of freedom, where v underflows, need no special case.
-Source: Abramowitz and Stegun, Handbook of Mathematical Functions, 26.5.8 and 26.7.1.
+Source: PanDA analysis brokerage, site class; Abramowitz and Stegun, Handbook of Mathematical Functions, 26.5.8 and
+26.7.1.
 """
 
 from __future__ import annotations

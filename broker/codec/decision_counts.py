@@ -1,6 +1,7 @@
-"""Counts by queue that the decisions of a batch add, computed for the whole batch at once.
+"""Counts that the decisions of a batch add, computed for the whole batch at once: by queue, and why work waits.
 
-Also why work waits, as one code: that of the rule that rejected most queues, if rules left none.
+:func:`counts_of` counts how often each queue was chosen and rejected, by code. :func:`main_reasons` gives why work
+waits as one code for each decision: that of the rule that rejected most queues, if rules left none.
 """
 
 from __future__ import annotations

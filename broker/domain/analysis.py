@@ -1,14 +1,14 @@
-"""Tables that only the analysis brokerage reads: users, classes, quotas, and the requests of tasks.
+"""What the analysis brokerage reads besides the tables of production: users, quotas, classes, and its own facts.
 
-Source: ATLAS Analysis Job Brokerage; PanDA analysis brokerage, inputs.
+- Tables: :class:`AnalysisGrid` (jobs, cores and quotas of users at one instant) and :class:`AnalysisWork` (columns of
+  length T in addition to those of the work table).
+- Facts of a block of T chunks and Q candidates: :class:`AnalysisFacts` and its groups.
+- The Analysis Stabilizer (:func:`stabilize`): how many jobs a user may have queued at a queue, and the figures
+  behind the number.
+- The release that a user's task runs, parsed from its ``transHome`` (:func:`what_is_run`).
 
-Analysis Stabilizer: the number of jobs that a user may have queued at a queue, with the underlying figures.
-
-Source: ATLAS Analysis Job Brokerage, Analysis Stabilizer.
-
-The release that a user's task runs, parsed from its ``transHome``.
-
-Source: ATLAS Analysis Job Brokerage, release/cache availability.
+Source: ATLAS Analysis Job Brokerage, Analysis Stabilizer and release/cache availability; PanDA analysis brokerage,
+inputs.
 """
 
 from __future__ import annotations

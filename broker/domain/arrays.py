@@ -1,11 +1,11 @@
-"""Columns: the array types used everywhere, and how tables of columns are reshaped, sliced and compared.
+"""Columns: the array types used everywhere, and how tables of columns are reshaped, sliced, grouped and compared.
 
 A *table* is a frozen dataclass whose array fields all have the same length on axis 0. NULL is NaN in a float column,
 ``None`` in a text column and -1 in an index column.
 
-Matrices of chunks and candidates with few distinct rows or columns store each distinct one once, with an index.
-
-A cache keeps values computed from input objects, by identity: snapshots share the parts that have not changed.
+- :class:`RowsByKind`: a matrix of chunks and candidates that stores each distinct row and column once, with an index.
+- :class:`IdentityCache`: values computed from input objects, found by identity: snapshots share the parts that have not
+  changed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
-"""Inputs for the classes of queues, users, tasks and shares, and the rows that hold them in PanDA's shapes.
+"""Inputs and results of the classes of queues, users and tasks, and of the usage of shares.
+
+Inputs are columns of sample jobs and counts by queue, user, task and share. Results are rows of PanDA's ``metrics``
+(:class:`MetricRow`) and ``task_evaluation`` (:class:`TaskRow`). ``DEFAULT_SHARE`` is the share with a meaning of its
+own. Times are in s, usage is in cores or HS06.
 
 Source: PanDA analysis brokerage, classes; PanDA data model, metrics and task_evaluation.
-
-Names of global shares with a meaning.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""The load that a job brokerage had counted before a chunk: jobs assigned by the cycle itself.
+"""The load that a job brokerage had counted before a chunk, stored with its decision so that it can be decided alone.
 
-Also a chunk's part of the plan that a cycle makes for all chunks together, as stored with its decision.
+- :class:`CountedLoad`: jobs that the cycle itself had assigned, by unified queue.
+- :class:`ChunkPlan`: the chunk's part of the plan that a cycle makes for all chunks together (``flow``).
 
 With both, a decision can be explained and replayed without the other chunks of its cycle.
 """

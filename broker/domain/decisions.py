@@ -1,12 +1,12 @@
-"""Decisions as data: outcome, funnel, candidates with every weight factor, and a reason for each rejected queue.
+"""Decisions and their parts: outcome, reasons, candidates, origin, and when waiting work is decided again.
 
-Reasons: what a code means, who can act, and what to do, stated by the rule or step that gives it.
+In this order:
 
-Requests of tasks: columns of ``jedi_tasks`` that a user may lower to fit more queues, and changes of columns.
-
-Waiting times of work for which no queue or nucleus was found, until it is brokered again.
-
-Decisions with their origin and outcome, as stored and read back.
+- :class:`Request`: columns of ``jedi_tasks`` that a user may lower to fit more queues; :class:`ColumnChange`.
+- :class:`Reason`: what a code means, who can act, and how; stated by the rule or step that gives the code.
+- :class:`Decision` with :class:`Candidate`, :class:`FunnelStep` and :class:`Observation`: one task or chunk, decided.
+- :func:`redecided`, :func:`pending_minutes`: how long work waits for which no queue or nucleus was found.
+- :class:`Origin`, :class:`DecisionRecord`, :class:`StoredDecision`: a decision as it is stored and read back.
 """
 
 from __future__ import annotations

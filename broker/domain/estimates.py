@@ -1,12 +1,11 @@
 """Expected needs of a job (memory, scratch disk, walltime), and the capacity that a queue offers it.
 
 The rules compare these figures with the limits of queues, and jobs are cut by the same figures. All functions work
-elementwise on arrays that broadcast against each other; NULL is NaN. MB and GB are binary (2**20 and 2**30 bytes).
-Source: ATLAS Production Job Brokerage: memory, disk usage and walltime of a job.
+elementwise on arrays that broadcast against each other; NULL is NaN. MB and GB are binary (2**20 and 2**30 bytes). The
+level of CPU architecture that a task prefers is read here too.
 
-The CPU architecture level that a task prefers.
-
-Source: PanDA production brokerage, architecture preference (JSON format of the task's architecture, key ``cpu_pref``).
+Source: ATLAS Production Job Brokerage, memory, disk usage and walltime of a job; PanDA production brokerage,
+architecture preference (JSON format of the task's architecture, key ``cpu_pref``).
 """
 
 from __future__ import annotations

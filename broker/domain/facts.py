@@ -1,11 +1,12 @@
-"""Facts about pairs of chunks and candidates, on which a job brokerage decides.
+"""Facts about pairs of chunks and candidates, on which the rules of a job brokerage decide.
 
 Facts are gathered from the snapshot once per block of chunks, so that a rule is only its comparison. Shapes: (T, Q) for
 chunk against candidate, (T, 1) for the chunk alone, (1, Q) for the candidate alone; an axis along which nothing differs
 may have length 1. NaN means "unknown". A fact of pairs is computed when the first rule reads it, so that facts that no
 rule of a chain reads cost nothing.
 
-Also tells which chunks were given their queues beforehand: some rules do not question such a choice.
+:func:`not_preassigned` and :func:`not_single` say which chunks were not given their queues beforehand: some rules do
+not question such a choice.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Storages, nuclei, links and job counts: grid tables that rules read in addition to queues.
+"""Tables of the grid that rules read besides queues: storages, nuclei, links, job counts, output endpoints, pools.
 
-Output endpoints: where the output and log datasets of tasks would be stored, by nucleus.
-
-Pools: which places of the grid belong to which queue, and which are eligible for which SubmitPool.
+All are columns: E storage endpoints, L relations of queues to endpoints, N nuclei, S x N links, U x G x status job
+counts. :class:`OutputEndpoints` says where a nucleus would store each output and log dataset; :class:`PoolTable` says
+which places (Site/CE/queue) belong to which queue, and which are eligible for which SubmitPool. Space is in GB (2**30
+bytes); NaN is unknown.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""The writes of a job brokerage cycle: jobs with their queues, the files they take, and waiting tasks.
+"""The writes of a cycle, before they are written: jobs of a job brokerage, and nuclei of a task brokerage.
 
-Columns of one length, as everywhere (see :mod:`broker.domain.arrays`). Nothing here has been checked against the
-database; the write-back omits what has changed since it was read.
-
-The writes of a task brokerage cycle: nuclei for tasks, locations of their output, and waiting tasks.
+Jobs come with their queues and the files that they take, nuclei with the locations of their output; both come with the
+tasks that wait. Jobs and files are columns of one length (see :mod:`broker.domain.arrays`). Nothing here has been
+checked against the database; the write-back omits what has changed since it was read.
 """
 
 from __future__ import annotations

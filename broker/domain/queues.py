@@ -1,12 +1,14 @@
-"""Queues as the brokerages see them: pseudo-queues over unified queues, with the CRIC fields that a rule reads.
+"""Queues as the brokerages see them: pseudo-queues, unified queues, their software and hardware, and reports of pilots.
 
-Figures that pilots report about their queues, and the queue columns that a report may tighten.
+- :class:`QueueTable` (Q candidates) and :class:`UnifiedTable` (U unified queues) with the CRIC fields that rules read.
+- :class:`SoftwareOffers`: tags, hardware and container sources that queues publish, reduced to what the checks read.
+- :class:`FeatureTable` (U): figures that pilots report, and the queue columns that a report may tighten.
+- :class:`SlotTable`: slots that resources published.
 
-Source: HSF-TN-2016-02, use of the keys by a broker.
+Memory and disk are in MB, times in s, power in HS06 per core; NULL is NaN or ``None``.
 
-Software and hardware published by queues, reduced to the fields that the checks read.
-
-Source: ATLAS Production Job Brokerage, release/cache availability; PanDA software and hardware matching, queue data.
+Source: ATLAS Production Job Brokerage, release/cache availability; PanDA software and hardware matching, queue data;
+HSF-TN-2016-02, use of the keys by a broker.
 """
 
 from __future__ import annotations

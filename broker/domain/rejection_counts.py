@@ -1,10 +1,12 @@
-"""Numbers of candidates that add up: how many queues and pseudo-queues each reason rejected. Pure.
+"""Counts of rejections: of the candidates of one decision by reason, and of many decisions by queue and code. Pure.
 
-A queue counts once, where its last pseudo-queue was rejected: under the reason stored for the queue's own name, or else
-the latest reason of its pseudo-queues. The rejected queues and those with a chosen pseudo-queue therefore add up to the
-queues at the start, as do the pseudo-queues.
+:func:`rejection_counts` counts the queues and pseudo-queues that each reason of one decision rejected. A queue counts
+once, where its last pseudo-queue was rejected: under the reason stored for the queue's own name, or else the latest
+reason of its pseudo-queues. The rejected queues and those with a chosen pseudo-queue therefore add up to the queues at
+the start, as do the pseudo-queues.
 
-Also how often queues were chosen and rejected, by reason code: counted in a cycle, summed by time bucket, packed.
+:class:`QueueCounts` holds how often each queue was chosen and rejected, by reason code: counted in a cycle, summed by
+time bucket, packed into bytes.
 """
 
 from __future__ import annotations

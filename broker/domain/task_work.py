@@ -1,13 +1,12 @@
-"""The work of the task brokerage: tasks in ``assigning``, their output and input, and the remaining work of nuclei.
+"""Work and facts of the task brokerage: tasks in ``assigning`` with their datasets, and how they fit each nucleus.
 
-Columns of one length, as everywhere (see :mod:`broker.domain.arrays`). Names follow ``jedi_tasks`` and
-``jedi_datasets`` where the value is the column's. Source: ATLAS Production Task Brokerage; PanDA data model, tasks and
-datasets.
-
-Facts about pairs of tasks and nuclei, on which the task brokerage decides.
+Work is in columns of one length (see :mod:`broker.domain.arrays`): tasks, their output and input, and the remaining
+work of nuclei. Names follow ``jedi_tasks`` and ``jedi_datasets`` where the value is the column's.
 
 Facts are gathered once from the snapshot and the work, so that a rule is only its comparison. Shapes: (T, N) for task
 against nucleus, (T, 1) for the task alone, (1, N) for the nucleus alone. NaN means "unknown".
+
+Source: ATLAS Production Task Brokerage; PanDA data model, tasks and datasets.
 """
 
 from __future__ import annotations

@@ -1,22 +1,18 @@
-"""The work of the job brokerages: input chunks of tasks, with everything a rule may need to know about them.
+"""The work of the job brokerages as columns: chunks of input files, their datasets, replicas and requirements.
 
-A chunk is the set of ready files of one master dataset that need the same memory (``ramcount``). One row of
-:class:`WorkTable` is one chunk with the columns of its task. Names follow ``jedi_tasks`` where the value is the
-column's. Source: ATLAS Production Job Brokerage; PanDA data model, tasks and datasets.
+A chunk is the set of ready files of one master dataset that need the same memory (``ramcount``).
 
-Placement constraints of the jobs of a chunk: a SubmitPool, sites, and banned sites.
+- :class:`WorkTable` (T chunks, with the columns of their tasks), :class:`InputTable` (I datasets of the chunks),
+  :class:`ReplicaTable` (R places of these datasets); :class:`Work` joins the three with the :class:`DroppedRow` list.
+- Objects in cells of these tables: :class:`PlacementConstraints` (SubmitPool, sites, banned sites),
+  :class:`WayToRun` and :class:`AcceptedCores` (alternative ways to run a task), :class:`RebrokeredFrom` (queues from
+  which jobs of the dataset were taken, and when), :class:`HeldParts` (files that a partial replica holds).
+- :func:`is_selective`, :func:`is_boosted` (T, 1): chunks that should not wait.
 
-Source: DIRAC RFC 7, Job Requirements.
+Names follow ``jedi_tasks`` where the value is the column's. Sizes are in the units of their names; NULL is NaN.
 
-Held parts: which files of an input a partial replica holds, where replicas hold different files.
-
-Earlier rebrokerage: from which queues jobs of a chunk's dataset were taken, and when.
-
-Alternative ways to run a task, and the numbers of cores that a chunk accepts.
-
-Source: Scalable Systems Software Job Object Specification 3.0.3, preferences and fuzzy requirements.
-
-Chunks that should not wait: high priority and scouts.
+Source: ATLAS Production Job Brokerage; PanDA data model, tasks and datasets; DIRAC RFC 7, Job Requirements; Scalable
+Systems Software Job Object Specification 3.0.3, preferences and fuzzy requirements.
 """
 
 from __future__ import annotations

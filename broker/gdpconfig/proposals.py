@@ -1,6 +1,6 @@
-"""Proposed values as typed: ``KEY=VALUE``, and ``KEY=FROM:TO:STEP`` for a range. Pure.
+"""Proposed tuning values as people type them, and canaries: values tried on a share of the tasks for some time. Pure.
 
-Canaries: values tried on a share of the tasks for some time. Pure.
+A proposal is ``KEY=VALUE``, or ``KEY=FROM:TO:STEP`` for a range.
 """
 
 from __future__ import annotations

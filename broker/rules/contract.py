@@ -7,7 +7,8 @@ it did not declare. See ``docs/how-to/add-a-rule.md``.
 A rule is generic in the pairs that it judges. A type checker thus refuses a rule of analysis, which reads facts that
 only the analysis brokerage gathers, in the list of production; the chain refuses it when the process starts.
 
-Also functions that turn cells of arrays into plain values for observations: NaN becomes ``None``.
+:func:`number`, :func:`limit_number`, :func:`text` and :func:`flag` turn cells of arrays into plain values for
+observations: NaN becomes ``None``.
 """
 
 from __future__ import annotations

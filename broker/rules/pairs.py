@@ -1,9 +1,11 @@
-"""The argument of a rule: chunks and candidates as columns, the facts of both, and the tuning.
+"""The argument of a rule: chunks and candidates as columns, the facts of both, the tuning, and the load of the cycle.
 
-Rules import it from :mod:`broker.rules.contract`.
+Rules import these names from :mod:`broker.rules.contract`.
 
-Also the current load of the candidates within a cycle, as moving rules see it, and the step of the compiled loop that
-equals a moving rule, with the constants and keys that the step takes from the rule.
+- :class:`Pairs` and its kinds: columns (T, 1) and (1, Q), with the keys of tuning that the rule declares.
+- :class:`Load`, :class:`LoadDetails`: the current load of the candidates within a cycle, as moving rules see it.
+- :class:`CompiledStep`: the step of the compiled loop that equals a moving rule, with the constants and keys that the
+  step takes from the rule.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Attributes of a job: cores, memory, priority, and the limits that the batch system receives.
+"""Jobs cut out of a chunk, as columns, and the formulae of their attributes.
+
+Attributes are cores, memory (MB), priority, resource type, processing type and the walltime (s) that the batch system
+receives. :class:`CutJobs` has J jobs with their estimates at the queue for which they were cut.
 
 Source: ATLAS production brokerage, job attributes, core count and memory; PanDA data model, jobs.
-
-Jobs cut out of a chunk, as columns.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Ready input files as columns, and how many events and bytes each of them stands for.
+"""Input files as columns (F,), the events and bytes that each stands for, and how the files of a dataset are used.
 
-Source: ATLAS Production Job Brokerage, walltime and disk estimates; PanDA data model, jedi_dataset_contents.
+:class:`FileTable` has integer columns; sizes are in bytes. :class:`DatasetUse` says how the files of a secondary
+dataset go with the master's, read from the dataset's name, type and attributes.
 
-How the files of an input dataset are used, read from its name, type and attributes.
-
-Source: PanDA data model, jedi_datasets; ATLAS production brokerage, input chunks.
+Source: ATLAS Production Job Brokerage, walltime and disk estimates; ATLAS production brokerage, input chunks; PanDA
+data model, jedi_datasets and jedi_dataset_contents.
 """
 
 from __future__ import annotations

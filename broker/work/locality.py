@@ -1,16 +1,15 @@
-"""How much of each chunk's input every storage endpoint holds.
+"""How many files and bytes of each chunk's input every storage endpoint holds, from complete and partial replicas.
 
 A complete replica holds every file. For partial ones, a file that the catalogue names is exactly where it is named; any
 other file is there if it is among the first files of the dataset by file id, up to the number available. For analysis,
 the files of a container belong to its constituents in their order, each with its total number of files; a constituent
-is at a place as a whole or not at all. Source: PanDA production brokerage, available files; PanDA analysis brokerage,
-files of a container.
+is at a place as a whole or not at all.
 
-Union of partial replicas, where none of them holds every file that the others do.
+The union of partial replicas is what several endpoints hold together. Replicas known only by numbers of files hold the
+first files of a dataset, so the largest has all of the union. Where files are named, or belong to constituents of a
+container, each replica may hold files that the other lacks.
 
-Replicas known only by numbers of files hold the first files of a dataset, some more than others: the largest has all.
-Where files are named, or belong to constituents of a container, each may hold files that the other lacks.
-Source: PanDA production brokerage, available files.
+Source: PanDA production brokerage, available files; PanDA analysis brokerage, files of a container.
 """
 
 from __future__ import annotations

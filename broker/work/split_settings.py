@@ -1,10 +1,10 @@
-"""The task's own rules for its jobs: how many files and events, which files belong together, and the maxima.
+"""A task's own rules for its jobs: files and events of a job, its maxima, and where a job has to end.
 
-Source: ATLAS production brokerage, atomic jobs and per-job maxima; PanDA data model, task split rules.
+:class:`SplitSettings` holds the rules of a chunk. :func:`job_breaks` (F,) marks the files of a master dataset before
+which a new job has to start; :func:`next_breaks` (F,) is the position of the next one.
 
-Where a job has to end: files of a master dataset after which no job can continue.
-
-Source: ATLAS production brokerage, atomic jobs: event ranges, boundaries, lumi blocks.
+Source: ATLAS production brokerage, atomic jobs (event ranges, boundaries, lumi blocks) and per-job maxima; PanDA data
+model, task split rules.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """The jobs of one chunk while they are assigned to candidates: made by the chunk's cutter under each queue's limits.
 
-Also the number of jobs that chunks would make, before any queue is chosen for them.
+:class:`ChunkJobs` is the source from which :func:`broker.engine.shared.distribute.distribute` draws;
+:class:`QueueLimits` holds the limits of C candidates. :func:`estimated_jobs` and :func:`jobs_of_weight` (T,) give the
+jobs that chunks would make before any queue is chosen for them.
 
 Source: ATLAS Analysis Job Brokerage, new basic weight (N_j); PanDA analysis brokerage, the same.
 """

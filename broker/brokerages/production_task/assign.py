@@ -1,8 +1,8 @@
 """A cycle of the task brokerage from tasks to nuclei: weigh, draw, count the work, and go on to the next task.
 
-Pure and seeded: the same snapshot, work, tuning and seed give the same nuclei.
-
-Also the nuclei of a cycle as rows and columns, with the endpoint and storage token of every output dataset.
+Pure and seeded: the same snapshot, work, tuning and seed give the same nuclei. :func:`columns_of` gives the outcome of
+a cycle as columns, and :func:`nucleus_rows` what is to be written, with the endpoint and storage token of every output
+dataset.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Which queues have a dataset of a chunk, and how: one row for each dataset and queue that has anything of it.
+"""Which queues have a dataset of a chunk, and how: one sparse row for each dataset and queue that has anything of it.
 
-Sparse values for the few pairs of chunks and unified queues that differ from the rest.
+Pairs of chunks and unified queues that have no row share one value.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Job counts for analysis chunks at each unified queue: of the share, of its type, and of the user.
+"""Job counts for analysis chunks at each unified queue: of the share, of its type and of the user.
 
-The figures of the Analysis Stabilizer: active jobs of users, and the figures stored with a decision.
+The figures of the Analysis Stabilizer are among them: active jobs of users, as read and as stored with a decision.
 """
 
 from __future__ import annotations

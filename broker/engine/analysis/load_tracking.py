@@ -1,10 +1,7 @@
-"""A cycle of analysis that counts its placed jobs: for the queue, the user's jobs, and the room left.
+"""Jobs that an analysis cycle has placed so far, by queue, user and resource type, as later chunks see them. Pure.
 
-Jobs that were placed can only make queues drop out of what the snapshot alone would leave.
-
-Jobs that an analysis cycle has placed so far, by user and by resource type, as later chunks see them.
-
-Pure. The cycle itself counts what is placed for a share; these counts are what rules for users read besides.
+The cycle itself counts what is placed for a share; these counts are what rules for users read besides. Jobs that were
+placed can only make queues drop out of what the snapshot alone would leave.
 """
 
 from __future__ import annotations

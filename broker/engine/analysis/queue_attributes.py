@@ -1,10 +1,9 @@
-"""Figures of queues and storages for the analysis brokerage that do not depend on the work.
+"""Attributes of unified queues (U,) for the analysis brokerage that do not depend on the work.
 
-Source: ATLAS Analysis Job Brokerage, storage checks; PanDA analysis brokerage, storage.
+They are the storages that a queue reads and writes, by the scope of their relations (L,), with their free space, and
+whether the queue reads from virtual placement. They are computed once for as long as the grid keeps its relations.
 
-Relations through which analysis queues read and write, computed once for as long as the grid keeps them.
-
-Source: ATLAS Analysis Job Brokerage, input data locality.
+Source: ATLAS Analysis Job Brokerage, storage checks and input data locality; PanDA analysis brokerage, storage.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""The throttle stage: for which chunks no jobs are made now, whatever the queues are.
+"""The throttle stage of the analysis brokerage: chunks for which no jobs are made now, at any queue, and why.
+
+:func:`throttle_of` gives the first condition that holds for a chunk, with the observed figure and its cap.
+:data:`THROTTLE_REASONS` states the conditions as users read them.
 
 Source: ATLAS Analysis Job Brokerage, throttle; PanDA analysis brokerage, caps, quota and share usage.
-
-Why chunks are throttled: the conditions of the throttle stage as users read them.
-
-Source: ATLAS Analysis Job Brokerage, throttle.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""Input of the compiled loop from a cycle, outside its blocks: moving rules, and the state of a brokerage.
+"""Input and output arrays of the compiled loop, built from a cycle: moving rules, state of a brokerage, flat blocks.
 
-Also a judged block in the flat form of the compiled loop, and arrays for the loop's output.
+- :class:`LoopParts`: the rules of a chain by number, and the state of the brokerage outside its blocks.
+- :func:`flat_block`: the pairs of an evaluated block that filters left, in flat form.
+- :func:`room_for`: empty arrays for the outcome of a block.
 """
 
 from __future__ import annotations

@@ -1,12 +1,9 @@
-"""One cycle of the generic brokerage: jobs count by VO, queues that a task has used go first, and none bootstraps.
+"""The generic job brokerage over one snapshot: its cycle, the jobs that it counts, and its first candidates. Pure.
 
-Pure, like the cycle that it extends. Source: PanDA JEDI, GenJobBroker.
-
-The jobs that count for a chunk: those of its VO in all shares, at the queue itself.
-
-Source: PanDA JEDI, GenJobBroker.
-
-The first candidates of a chunk: a queue that its task names, queues by a pattern, that of its input, or its cloud.
+- :class:`GenericCycle`: queues that a task has used go first, and no queue bootstraps.
+- :class:`JobsOfVo`: the jobs that count for a chunk are those of its VO in all shares, at the queue itself.
+- :class:`CloudQueues`: the first candidates are the queue that the task names, queues by a pattern, that of its input,
+  or its cloud.
 
 Source: PanDA JEDI, GenJobBroker and SiteMapper.
 """

@@ -1,6 +1,6 @@
 """Results of a job brokerage cycle: for a block of chunks at once, and for each chunk.
 
-The legend of the packed decisions of a job brokerage: its queues and the codes of its chain.
+The legend of the packed decisions (queue names, and codes of the chain) is made here.
 """
 
 from __future__ import annotations

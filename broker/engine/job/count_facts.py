@@ -1,12 +1,11 @@
-"""Counts for a chunk at each unified queue: jobs, slots, cores, and the readings of "running".
+"""Counts for a chunk at each unified queue: jobs by status, published slots, running cores, and details of the load.
 
-Which jobs are counted for a chunk: those of its share, or of its Resource work queue.
+Jobs are counted by the chunk's accounting key: its share, or its Resource work queue (:func:`accounting_keys_of`).
+Shapes: (T, U) for chunk against unified queue, (status, T, Q) by candidate, (U,) for the queue alone.
+:class:`LoadDetailFacts` gathers what only some options of cuts read, see
+:class:`broker.rules.contract.LoadDetails`.
 
-Source: PanDA production brokerage, initial weight and caps.
-
-Figures of the load that only some options of cuts read: see :class:`broker.rules.contract.LoadDetails`.
-
-Source: PanDA production brokerage, caps and ordering.
+Source: PanDA production brokerage, initial weight, caps and ordering.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The location of the input of chunks: how much each queue has, and whether it can be read from elsewhere.
+"""The location of the input of chunks: how much each unified queue has, and whether it can be read from elsewhere.
+
+:func:`gather_data` computes sparse rows for all chunks of a cycle (:class:`DataFacts`); :class:`BlockInput` takes those
+of a block on first access.
 
 Three chunks of 10 files, four queues A to D. A and B read DISK_A, B also TAPE_B, C reads DISK_C, D reads nothing.
 Chunk 0 lies on DISK_A, chunk 1 on DISK_C (its second dataset only in part), chunk 2 on TAPE_B and 6 files on DISK_A.
@@ -11,8 +14,6 @@ Only pairs with some of the input have a row:
 
 Source: ATLAS Production Job Brokerage, data availability; PanDA production brokerage, dataset completeness and
 available files.
-
-Facts about the input of a block of chunks are computed on first access, by unified queue, as replicas are known.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""The result of a chunk as a decision: reasons and candidates stay packed, so that a cycle builds no names or texts.
+"""The result of a chunk as a decision, and the verdict of every filter on one of its candidates.
 
-Verdicts of every filter on one candidate, in order, including those before and after the deciding one.
+Reasons and candidates stay packed, so that a cycle builds no names or texts. The verdicts include those of filters
+before and after the deciding one.
 """
 
 from __future__ import annotations

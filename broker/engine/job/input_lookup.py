@@ -1,10 +1,10 @@
-"""How the files of partial replicas are looked up: for each endpoint, or one look-up for all queues together.
+"""How the files of partial replicas are looked up: at each endpoint alone, or at all endpoints of a queue together.
 
-Source: ATLAS Production Job Brokerage, data availability; PanDA production brokerage, available files.
+:class:`InputLookup` is the step with its options. :func:`united_parts` adds up what the endpoints of a queue hold
+together (bytes and files), where each holds files that others lack.
 
-Union of a dataset's parts at several endpoints of a queue, each holding files that others lack.
-
-Source: PanDA production brokerage, available files: every endpoint of a queue counts.
+Source: ATLAS Production Job Brokerage, data availability; PanDA production brokerage, available files (every endpoint
+of a queue counts).
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
-"""The steps of a job brokerage that are not rules, each replaceable by a profile.
+"""The steps of a job brokerage that are not rules, each replaceable by a profile, and the limits of a chunk.
 
-The gdpconfig keys that a job brokerage reads apart from its rules, and the limits that they set for a chunk.
+- :class:`InitialList`: the first candidates (T, Q): every queue, the queues that the task names, or those near unmerged
+  files.
+- :class:`Urgency`: which chunks are express.
+- :class:`JobSteps`: all steps, in the order in which they run.
+- :func:`chunk_limits`, :func:`job_groups`: the gdpconfig keys that a job brokerage reads apart from its rules.
 
-Which chunks are express. Source: ATLAS Production Job Brokerage, urgent tasks.
-
-The first list of candidates of each chunk: every queue, the queues that the task names, or those near unmerged files.
-Source: ATLAS Production Job Brokerage, preliminary candidates.
+Source: ATLAS Production Job Brokerage, preliminary candidates and urgent tasks.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
 """Distribution of the jobs of a chunk over its chosen candidates: in groups drawn by weight, while capacity lasts.
 
-Source: ATLAS production brokerage, distribution over the chosen candidates. The random generator is an argument: the
-same seed gives the same distribution.
+:func:`distribute` takes the random generator as an argument: the same seed gives the same distribution.
+:func:`first_fractions` (T,) computes the first draw of each of T generators in one pass, since making a generator takes
+longer than the rest of a single draw; :mod:`broker.engine.compiled.random_stream` draws more than one number.
 
-The first number that numpy's default generator draws from each of many seeds, in one pass over all of them.
-
-Making a generator takes longer than the rest of a single draw. Source: numpy, SeedSequence and PCG64 (O'Neill,
-PCG: setseq, XSL-RR, 128 bits); as :mod:`broker.engine.compiled.random_stream`, which draws more than one number.
+Source: ATLAS production brokerage, distribution over the chosen candidates; numpy, SeedSequence and PCG64 (O'Neill,
+PCG: setseq, XSL-RR, 128 bits).
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
 """The state of each pair of a block while its filters run: on the whole block first, then on a list of live pairs.
 
+:class:`BlockState` holds the whole block (T, Q), :class:`PairsLeft` the N pairs that later filters still evaluate.
+
 Three chunks and four queues, after filter 0 has rejected all but three pairs for good. The list has N = 3 pairs:
 
     alive (T, Q)     left.cell  left.chunk  left.candidate     filter 1 keeps     reason (T, Q)
@@ -8,8 +10,6 @@ Three chunks and four queues, after filter 0 has rejected all but three pairs fo
     1 0 0 0          8          2           0                  1                  -1  0  0  0
 
 Filter 1 sees columns of shape (3, 1) instead of (3, 4). Reasons of dropped pairs are final and stay in the block.
-
-Surviving pairs of a block of chunks and candidates, as a list that later filters judge.
 """
 
 from __future__ import annotations

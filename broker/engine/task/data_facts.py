@@ -1,10 +1,11 @@
-"""The location of the input of tasks: how much each nucleus has, and whether it can be read from elsewhere.
+"""Facts about tasks at nuclei: how much of the input each nucleus has, and how much work remains there.
 
-Source: ATLAS Production Task Brokerage, data locality; PanDA production brokerage, data look-up.
+Shapes: (T, N) for task against nucleus, (N, E) for nucleus against endpoint; remaining work is in HS06 s.
 
-The work that remains at nuclei: all of a task's label, and that of its share at its priority and above.
+- :func:`gather_task_data`: bytes and files of the input, whether it can be read from elsewhere, and its faults.
+- :func:`all_work`, :func:`share_work`: remaining work of a task's label, and of its share at its priority and above.
 
-Source: PanDA production brokerage, remaining work.
+Source: ATLAS Production Task Brokerage, data locality; PanDA production brokerage, data look-up and remaining work.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""The result of a task as a decision: funnel, candidates with factors, and a code for every rejected nucleus.
+"""The result of a task as a decision, and why it did not get one nucleus.
 
-Why a task did not get a nucleus: the deciding rule, the value that it saw, the limit, and the key that set it.
+A decision has the funnel, candidates with their factors, and a code for every rejected nucleus. The explanation names
+the deciding rule, the value that it saw, the limit, and the key that set it.
 """
 
 from __future__ import annotations

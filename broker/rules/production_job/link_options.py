@@ -1,8 +1,7 @@
-"""Options of the rules on the links to the nucleus.
+"""Options of the rules on the links to the nucleus, and which chunks stay at a bare nucleus.
 
-Source: ATLAS Production Job Brokerage, files queued on links; PanDA production brokerage, link check.
-
-Also which chunks stay at a bare nucleus. Source: Special Brokerage for ATLAS Full-chain.
+Source: ATLAS Production Job Brokerage, files queued on links; PanDA production brokerage, link check; Special Brokerage
+for ATLAS Full-chain.
 """
 
 from __future__ import annotations

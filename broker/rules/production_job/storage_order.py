@@ -1,12 +1,10 @@
-"""The storage of a queue, checked in a fixed order so that the first failing check gives the reason.
+"""The checks of a queue's storage in their fixed order, and the base class of the four rules on its endpoints.
 
 All these rejections are temporary, and the last temporary one is shown; so each check passes where an earlier one
-fails. Source: ATLAS Production Job Brokerage, DISK size check and storage endpoints; any DATADISK endpoint that works
-is enough.
+fails, and the first failing check gives the reason. Each rule on endpoints (:class:`EndpointRule`) is about one of
+their activities; any DATADISK endpoint that works is enough. Space is in GB.
 
-Also the base class of the four rules on the storage endpoints of a queue, each about one of their activities.
-
-Source: ATLAS Production Job Brokerage, storage endpoints.
+Source: ATLAS Production Job Brokerage, DISK size check and storage endpoints.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""How much of a task's input must be at its nucleus.
+"""How much of a task's input must be at its nucleus: thresholds, exemptions, and the base class of the two rules.
 
-Also the base class of the two rules on the part of a task's input that is at a nucleus: by size, and by number of
-files.
+One rule goes by size, the other by number of files. Shapes: (T, N) for task against nucleus, (T, 1) for the task.
 
 Source: ATLAS Production Task Brokerage, data locality.
 """

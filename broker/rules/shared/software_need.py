@@ -1,6 +1,6 @@
-"""Software and hardware needs of chunks, judged once for each distinct need at the queues of a snapshot.
+"""Software and hardware needs of chunks, judged once for each distinct need, and the base classes of the rules on them.
 
-Also the base classes of the rules on software and hardware; each job brokerage derives its own, with its own reading.
+Each job brokerage derives its own rules, with its own reading of the need.
 """
 
 from __future__ import annotations
