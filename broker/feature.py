@@ -51,6 +51,8 @@ class Feature:
         commands: its commands.
         routes: modules of the HTTP API; each has ``router``.
         pages: modules of the page; each has ``router``.
+        templates: the package whose folder ``templates`` has the templates of its pages; a page names
+            ``templates/pool.html`` of the feature ``pools`` ``"pools/pool"``.
         incidents: ``module:function`` of what people may want to be notified about: called with a
             :class:`~broker.store.query_context.QueryContext`, each returns
             :class:`~broker.domain.incident.Incident` objects.
@@ -64,6 +66,7 @@ class Feature:
     commands: tuple[Command, ...] = ()
     routes: tuple[str, ...] = ()
     pages: tuple[str, ...] = ()
+    templates: str = ""
     incidents: tuple[str, ...] = ()
     decision_bodies: str = ""
 
@@ -115,6 +118,11 @@ def routes() -> tuple[str, ...]:
 def pages() -> tuple[str, ...]:
     """The modules of the page."""
     return tuple(module for feature in features() for module in feature.pages)
+
+
+def template_packages() -> dict[str, str]:
+    """The packages whose folder ``templates`` has the templates of pages, by feature."""
+    return {feature.name: feature.templates for feature in features() if feature.templates}
 
 
 def incidents() -> tuple[str, ...]:

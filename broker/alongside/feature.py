@@ -24,4 +24,5 @@ FEATURE = Feature(
     ),
     routes=("broker.alongside.routes.shadow",),
     pages=("broker.alongside.pages.shadow",),
+    templates="broker.alongside",
 )

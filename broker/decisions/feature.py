@@ -36,5 +36,6 @@ FEATURE = Feature(
         "broker.decisions.pages.tasks",
         "broker.decisions.pages.rules",
     ),
+    templates="broker.decisions",
     decision_bodies="broker.decisions.routes.published:bodies",
 )

@@ -19,4 +19,5 @@ FEATURE = Feature(
     ),
     routes=("broker.flow.routes.quality",),
     pages=("broker.flow.pages.quality",),
+    templates="broker.flow",
 )

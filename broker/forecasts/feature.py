@@ -19,4 +19,5 @@ FEATURE = Feature(
     ),
     routes=("broker.forecasts.routes.forecasts",),
     pages=("broker.forecasts.pages.forecasts",),
+    templates="broker.forecasts",
 )

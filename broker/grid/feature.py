@@ -70,4 +70,5 @@ FEATURE = Feature(
         "broker.grid.pages.queues",
         "broker.grid.pages.grid",
     ),
+    templates="broker.grid",
 )

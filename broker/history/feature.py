@@ -54,4 +54,5 @@ FEATURE = Feature(
         "broker.history.pages.search",
         "broker.history.pages.lists",
     ),
+    templates="broker.history",
 )

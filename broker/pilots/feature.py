@@ -35,4 +35,5 @@ FEATURE = Feature(
         "broker.pilots.routes.why",
     ),
     pages=("broker.pilots.pages.match",),
+    templates="broker.pilots",
 )

@@ -27,4 +27,5 @@ FEATURE = Feature(
         ),
     ),
     pages=("broker.pools.pages.pools",),
+    templates="broker.pools",
 )

@@ -19,4 +19,5 @@ FEATURE = Feature(
     ),
     routes=("broker.retries.routes.retries",),
     pages=("broker.retries.pages.retries",),
+    templates="broker.retries",
 )

@@ -90,4 +90,5 @@ FEATURE = Feature(
         "broker.service.pages.two_times",
         "broker.service.pages.plots",
     ),
+    templates="broker.service",
 )

@@ -29,4 +29,5 @@ FEATURE = Feature(
     ),
     routes=("broker.simulation.routes.simulations",),
     pages=("broker.simulation.pages.simulations",),
+    templates="broker.simulation",
 )

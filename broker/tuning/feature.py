@@ -21,4 +21,5 @@ FEATURE = Feature(
         "broker.tuning.routes.operations",
     ),
     pages=("broker.tuning.pages.tuning", "broker.tuning.pages.key_flow", "broker.tuning.pages.canaries"),
+    templates="broker.tuning",
 )

@@ -15,7 +15,7 @@ from typing import Annotated, Any, TypeVar
 from urllib.parse import parse_qsl
 
 from fastapi import APIRouter, Depends
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, PrefixLoader, StrictUndefined
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -30,6 +30,7 @@ from broker.api.presenting import answer
 from broker.api.problems import Problem
 from broker.api.state import identity_of, state_of
 from broker.errors import BrokerError
+from broker.feature import template_packages
 from broker.web.csv_lists import csv_response
 from broker.web.formats import FILTERS, visible
 from broker.web.pictures.bars import meter
@@ -91,9 +92,13 @@ Answers = Mapping[str, Any]
 
 @cache
 def environment() -> Environment:
-    """Return the template environment, with autoescaping."""
+    """Return the template environment, with autoescaping.
+
+    A name such as ``base.html`` is a template of the frame, ``pools/pool.html`` one of the feature ``pools``.
+    """
+    of_features = {feature: PackageLoader(package) for feature, package in template_packages().items()}
     templates = Environment(
-        loader=PackageLoader("broker.web"),
+        loader=ChoiceLoader([PackageLoader("broker.web"), PrefixLoader(of_features)]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -160,7 +165,8 @@ def show(
 
     Args:
         request: the request to answer.
-        template: name without its extension; a single answer is available as ``answer``, several by their names.
+        template: ``FEATURE/NAME`` for ``NAME.html`` in the feature's templates; a single answer is available in it as
+            ``answer``, several by their names.
         answers: one answer, which JSON shows as the API does, or several by name.
         title: title of the page.
         items: the list field of the answer, for NDJSON.

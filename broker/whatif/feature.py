@@ -22,4 +22,5 @@ FEATURE = Feature(
         ),
     ),
     routes=("broker.whatif.routes.runs",),
+    templates="broker.whatif",
 )

@@ -33,7 +33,7 @@ NOTE: Edits = {
             "    refreshed_at: datetime | None\n    note: str | None = None\n\n\nclass PoolLine",
         ),
     ),
-    "broker/web/templates/pool.html": (
+    "broker/pools/templates/pool.html": (
         ("{{ answer.canonical }}</pre>", "{{ answer.canonical }}</pre>{{ answer.note }}"),
     ),
 }
@@ -71,7 +71,7 @@ SHARE: Edits = {
         ("error=error or None, after=after,", "error=error or None, share=share or None, after=after,"),
         ('"error": error or ""}', '"error": error or "", "share": share or ""}'),
     ),
-    "broker/web/templates/jobs.html": (
+    "broker/history/templates/jobs.html": (
         ("<button>Show", '<label>share <input name="share" value="{{ given.share }}"></label> <button>Show'),
     ),
 }

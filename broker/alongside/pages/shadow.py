@@ -46,7 +46,7 @@ async def shadow_page(request: Request, api: State) -> Response:
     read = criteria, _ = await run_in_threadpool(gate_file, None, api.folder)
     if await run_in_threadpool(_are_many, api, criteria):
         about = {"days": criteria.days, "more_than_decisions": MOST_DECISIONS}
-        return show(request, "shadow_many", about, title="Beside PanDA")
+        return show(request, "alongside/shadow_many", about, title="Beside PanDA")
     return await decided(request, api, lambda proceed: _shown(request, lately_judged(api, read)))
 
 
@@ -69,7 +69,7 @@ def _shown(request: Request, verdict: Gate) -> Response:
     ]
     return show(
         request,
-        "shadow",
+        "alongside/shadow",
         verdict,
         title="Beside PanDA",
         verdict=verdict_sentence(verdict),

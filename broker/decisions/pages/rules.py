@@ -42,7 +42,7 @@ def list_rules(request: Request, api: State) -> Response:
     with query_context(api) as query:
         answer = AllRules(rules=tuple(all_rules(query)))
     brokerages = list(dict.fromkeys(rule.brokerage for rule in answer.rules))
-    return show(request, "rules", answer, title="Rules", items="rules", brokerages=brokerages)
+    return show(request, "decisions/rules", answer, title="Rules", items="rules", brokerages=brokerages)
 
 
 @router.get("/rules/{rule}")
@@ -53,7 +53,7 @@ def one_rule(request: Request, api: State, rule: InPath) -> Response:
         answer = rule_answer(query, rule)
     title = f"Rejections of {answer.rule} over 24 hours, hour by hour: {sum(answer.by_hour):,}"
     drawn = sparkline(title, answer.by_hour)
-    return show(request, "rule", answer, title=f"Rule {answer.rule}", picture=lambda: drawn)
+    return show(request, "decisions/rule", answer, title=f"Rule {answer.rule}", picture=lambda: drawn)
 
 
 @router.get("/reasons/{code}")
@@ -63,11 +63,11 @@ def one_reason(request: Request, api: State, code: InPath) -> Response:
     refused = None if code in known_reasons() else problem_code(code)
     if refused is not None:
         page = ProblemPage(code=code, meaning=refused.meaning, cure=refused.cure)
-        return show(request, "problem_code", page, title=f"Problem {code}")
+        return show(request, "decisions/problem_code", page, title=f"Problem {code}")
     with query_context(api) as query:
         answer = reason_code(query, code)
     actors = [WHO[one.who] for one in answer.given]
-    return show(request, "reason", answer, title=f"Reason {answer.code}", actors=actors)
+    return show(request, "decisions/reason", answer, title=f"Reason {answer.code}", actors=actors)
 
 
 @router.get("/glossary")
@@ -76,7 +76,7 @@ def list_codes(request: Request, api: State) -> Response:
     """All reason codes with what is wrong."""
     with query_context(api) as query:
         answer = glossary(query)
-    return show(request, "glossary", answer, title="Glossary", terms=TERMS)
+    return show(request, "decisions/glossary", answer, title="Glossary", terms=TERMS)
 
 
 TERMS = {

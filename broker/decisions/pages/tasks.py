@@ -115,7 +115,15 @@ def list_tasks(
     )
     further = None if tasks.next_after is None else urlencode({**parameters, "after": tasks.next_after})
     return show(
-        request, "tasks", tasks, title="Tasks", items="tasks", why=why, fields=fields, further=further, time=time
+        request,
+        "decisions/tasks",
+        tasks,
+        title="Tasks",
+        items="tasks",
+        why=why,
+        fields=fields,
+        further=further,
+        time=time,
     )
 
 
@@ -155,7 +163,7 @@ def _task_page(
     ]
     return show(
         request,
-        "task",
+        "decisions/task",
         {"decision": decision, "history": task_history, "jobs": jobs},
         title=f"Task {decision.task.jeditaskid}",
         sentence=task_sentence(decision.task),
@@ -252,4 +260,6 @@ def _why_not_page(request: Request, answer: WhyNot, warnings: list[str]) -> Resp
         for line in answer.answers
     ]
     title = f"Why not {answer.name} for task {answer.jeditaskid}"
-    return show(request, "why_not", answer, title=title, items="answers", words=words, rules=rules, warnings=warnings)
+    return show(
+        request, "decisions/why_not", answer, title=title, items="answers", words=words, rules=rules, warnings=warnings
+    )

@@ -39,7 +39,7 @@ def show_quality(
             newest.setdefault(cycle.brokerage, cycle)
     return show(
         request,
-        "quality",
+        "flow/quality",
         answer,
         title="Quality of decisions",
         items="cycles",

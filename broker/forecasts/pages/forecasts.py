@@ -43,7 +43,7 @@ def show_forecasts(
     page = ForecastsPage(**{name: getattr(forecasts, name) for name in ForecastLines.model_fields}, check=check)
     return show(
         request,
-        "forecasts",
+        "forecasts/forecasts",
         page,
         title="When it will start",
         listed=forecasts.lines,

@@ -36,7 +36,12 @@ def list_nuclei(request: Request, api: State, at: At = None) -> Response:
     with query_context(api, at) as query:
         nucleus_list = nuclei(query)
     return show(
-        request, "nuclei", nucleus_list, title="Nuclei", items="nuclei", time=time_shown(request, at, nucleus_list.now)
+        request,
+        "grid/nuclei",
+        nucleus_list,
+        title="Nuclei",
+        items="nuclei",
+        time=time_shown(request, at, nucleus_list.now),
     )
 
 
@@ -47,7 +52,7 @@ def one_nucleus(request: Request, api: State, nucleus: Annotated[str, Path(min_l
     with query_context(api) as query:
         answer = nucleus_answer(query, nucleus)
     title = f"Nucleus {answer.line.nucleus}"
-    return show(request, "nucleus", answer, title=title, picture=lambda: draws(answer))
+    return show(request, "grid/nucleus", answer, title=title, picture=lambda: draws(answer))
 
 
 def draws(answer: NucleusAnswer) -> Markup | None:
@@ -88,7 +93,7 @@ def list_links(
     further = None if shown.next_after is None else urlencode({**parameters, "limit": limit, "after": shown.next_after})
     return show(
         request,
-        "links",
+        "grid/links",
         shown,
         title="Links",
         items="links",
@@ -130,7 +135,7 @@ def list_shares(request: Request, api: State, at: At = None) -> Response:
         tree = shares(query)
     drawn = shares_picture(tree)
     time = time_shown(request, at, tree.now)
-    return show(request, "shares", tree, title="Shares", items="shares", picture=lambda: drawn, time=time)
+    return show(request, "grid/shares", tree, title="Shares", items="shares", picture=lambda: drawn, time=time)
 
 
 #: A share within this part of its target is near it.

@@ -59,7 +59,7 @@ def list_queues(
     names = {line.queue for line in lines}
     return show(
         request,
-        "queues",
+        "grid/queues",
         {"queues": matches, "rejections": rejected},
         title="Queues",
         listed=matches.queues,
@@ -164,7 +164,7 @@ def _queue_page(
     misses = [[near_miss_sentence(miss) for miss in line.near_misses] for line in answer.brokerages]
     return show(
         request,
-        "queue",
+        "grid/queue",
         answer,
         title=f"Queue {answer.queue}",
         sentences=list(queue_sentences(answer)),

@@ -35,7 +35,7 @@ def find(request: Request, api: State, who: Who, q: Annotated[str, Query(max_len
     title = f"Search: {visible(results.asked)}" if results.asked else "Search"
     return show(
         request,
-        "search",
+        "history/search",
         results,
         title=title,
         items="hits",

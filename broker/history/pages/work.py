@@ -51,7 +51,7 @@ def my_tasks(request: Request, api: State, who: Who) -> Response:
             user_names = read_user_names(query.connection, query.catalogue)
         if name in user_names:
             return back_to(f"/users/{to_path(name)}")
-    return show(request, "mine", {"user": name}, title="My tasks")
+    return show(request, "history/mine", {"user": name}, title="My tasks")
 
 
 @router.get("/users/{user}")
@@ -67,7 +67,7 @@ def one_user(request: Request, api: State, user: InPath) -> Response:
     more = len(details.tasks) > TASKS_LISTED
     return show(
         request,
-        "user",
+        "history/user",
         shortened,
         title=f"User {visible(details.user)}",
         items="tasks",
@@ -91,7 +91,7 @@ def list_reasons(request: Request, api: State, at: At = None) -> Response:
         waiting_reasons = reasons(query)
     return show(
         request,
-        "reasons",
+        "history/reasons",
         waiting_reasons,
         title="Reasons",
         items="lines",
@@ -105,7 +105,7 @@ def one_pool(request: Request, api: State, pool: InPath) -> Response:
     """A SubmitPool with the queues that meet it."""
     with query_context(api) as query:
         pool_details = pool_answer(query, pool)
-    return show(request, "pool", pool_details, title=f"Pool {pool_details.pool_id}", items="queues")
+    return show(request, "pools/pool", pool_details, title=f"Pool {pool_details.pool_id}", items="queues")
 
 
 @router.get("/jobs")
@@ -132,7 +132,7 @@ def list_jobs(
     further = None if matches.next_after is None else urlencode({**chosen_filters, "after": matches.next_after})
     return show(
         request,
-        "jobs",
+        "history/jobs",
         matches,
         title="Jobs",
         items="jobs",
@@ -175,7 +175,7 @@ def one_job(request: Request, api: State, pandaid: Id) -> Response:
     sentence = job_sentence(details)
     return show(
         request,
-        "job",
+        "history/job",
         details,
         title=f"Job {pandaid}",
         items="steps",
@@ -227,7 +227,7 @@ def one_run(request: Request, api: State, run: Id) -> Response:
     pictures = curves(keys[0] if keys else "", "", points, None)
     return show(
         request,
-        "run",
+        "whatif/run",
         detail,
         title=f"Run {run}: {detail.kind}",
         result=result,

@@ -66,7 +66,7 @@ def match_page(
         else:
             answer = Matched()
     given = {"pandaid": pandaid, "specs": specs or SPECS, "node": node or NODE, "site": site, "ce": ce, "vo": vo}
-    return show(request, "match", answer, title="Jobs and nodes", given={**given, "queue": queue})
+    return show(request, "pilots/match", answer, title="Jobs and nodes", given={**given, "queue": queue})
 
 
 def _of_specs(query: QueryContext, text: str, queue: str | None) -> WhyJob:

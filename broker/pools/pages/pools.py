@@ -27,4 +27,4 @@ def list_pools(request: Request, api: State) -> Response:
     """All SubmitPools: how many queues meet each, and how many jobs wait."""
     with query_context(api) as query:
         lines = sorted(all_pools(query.connection), key=lambda line: (-line.waiting_jobs, line.pool_id))
-    return show(request, "pools", Pools(pools=lines), title="Pools", items="pools", now=query.now)
+    return show(request, "pools/pools", Pools(pools=lines), title="Pools", items="pools", now=query.now)

@@ -38,7 +38,7 @@ def list_retries(request: Request, api: State, at: At = None, hours: Hours = A_D
     counts = Counter(one.rule for one in page.actions)
     return show(
         request,
-        "retries",
+        "retries/retries",
         {"rules": page.rules, "actions": page.actions},
         title="Retries",
         listed=page.actions,

@@ -46,7 +46,7 @@ def list_alarms(request: Request, api: State) -> Response:
     kinds = alarm_kinds(content.alarms.alarms)
     return show(
         request,
-        "alarms",
+        "service/alarms",
         {"alarms": content.alarms, "acknowledgements": content.acknowledgements},
         title="Alarms",
         listed=content.alarms.alarms,

@@ -21,7 +21,7 @@ InPath = Annotated[str, Path(min_length=1, max_length=100, pattern=r"^\w+$")]
 @allow(OPEN)
 def list_operations(request: Request) -> Response:
     """All operations of the HTTP API."""
-    return show(request, "api", operations(request.app.openapi()), title="API")
+    return show(request, "service/api", operations(request.app.openapi()), title="API")
 
 
 @router.get("/docs/{operation}")
@@ -33,4 +33,4 @@ def get_operation(request: Request, operation: InPath) -> Response:
     if details is None:
         names = [line.operation for line in operations(description).operations]
         raise NothingFound("operation", operation, "openapi.json", names)
-    return show(request, "api_operation", details, title=operation)
+    return show(request, "service/api_operation", details, title=operation)

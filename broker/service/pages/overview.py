@@ -67,7 +67,7 @@ def overview(request: Request, api: State, at: At = None, hours: SomeHours = Non
     sites = _sites(queue_list, nowhere, nothing, set())
     return show(
         request,
-        "overview",
+        "service/overview",
         answers,
         title="Overview",
         alarm_lines=(kinds := alarm_kinds(wrong.alarms)),
@@ -126,7 +126,7 @@ def service(request: Request, api: State) -> Response:
     answers = {"service": running, "times": times, "alarms": wrong}
     return show(
         request,
-        "service",
+        "service/service",
         answers,
         title="Service",
         sentence=service_sentence(running),
@@ -183,7 +183,7 @@ def map_of_grid(
     answers = {"queues": queue_list, "nuclei": nodes, "places": where, "placed": placed_jobs, "links": moved}
     return show(
         request,
-        "map",
+        "grid/map",
         answers,
         title="Map of the grid",
         pictures=lambda: pictures,

@@ -30,7 +30,7 @@ def compare(request: Request, api: State, then: Moment | None = None, at: At = N
         comparison = two_times(query, earlier)
     return show(
         request,
-        "two_times",
+        "service/two_times",
         comparison,
         title="Two times",
         listed=comparison.waiting,

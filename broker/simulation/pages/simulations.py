@@ -48,7 +48,7 @@ def list_simulations(request: Request, api: State, after: After = None, limit: L
     with api.database.begin() as connection:
         newest = runs.newest(connection, limit + 1, None if before is None else before[0], KIND)
     page = page_of(simulation_lines(newest), limit, lambda line: [line.id])
-    return show(request, "simulations", page, title="Simulations")
+    return show(request, "simulation/simulations", page, title="Simulations")
 
 
 @router.get("/simulations/{simulation}")
@@ -59,7 +59,7 @@ def one_simulation(request: Request, api: State, simulation: Annotated[int, Path
         answer = simulation_answer(runs.find(connection, simulation), simulation)
     return show(
         request,
-        "simulation",
+        "simulation/simulation",
         answer,
         title=f"Simulation {simulation}",
         sentence=verdict_sentence(answer),

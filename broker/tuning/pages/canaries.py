@@ -35,7 +35,7 @@ def list_canaries(request: Request, api: State) -> Response:
     page = CanariesPage(now=now, canaries=canary_trials.tried(api.database, now))
     return show(
         request,
-        "canaries",
+        "tuning/canaries",
         page,
         title="Canaries",
         items="canaries",

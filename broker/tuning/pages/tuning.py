@@ -75,7 +75,9 @@ def list_values(request: Request, api: State, only_set: bool = False) -> Respons
     canaries = canary_trials.tried(api.database, moment(api))
     answers = Values(values=listed, history=changed, canaries=canaries)
     versions = sorted({event.version for event in changed if event.version > 0}, reverse=True)
-    return show(request, "tuning", answers, title="Tuning", items="values", only_set=only_set, versions=versions[:30])
+    return show(
+        request, "tuning/tuning", answers, title="Tuning", items="values", only_set=only_set, versions=versions[:30]
+    )
 
 
 @router.get("/tuning/diff")
@@ -88,7 +90,9 @@ def difference(
 ) -> Response:
     """The differences between two versions."""
     changes = {"changed": tuning_values.difference(api.database, first, second)}
-    return show(request, "tuning_diff", changes, title=f"Tuning {first} against {second}", first=first, second=second)
+    return show(
+        request, "tuning/tuning_diff", changes, title=f"Tuning {first} against {second}", first=first, second=second
+    )
 
 
 @router.get("/tuning/{key}")
@@ -134,7 +138,7 @@ def _key_page(request: Request, api: ApiState, key: str, refused: RefusedForm | 
     linked = [code for code in sorted(readers) if is_code(code, api.folder)]
     return show(
         request,
-        "tuning_key",
+        "tuning/tuning_key",
         {"value": tuning_value, "history": changed, "refused": refused_changes, "tried": tried},
         title=f"Tuning {tuning_value.key}",
         lately=rules,
