@@ -21,6 +21,7 @@ import uuid
 import warnings
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -33,6 +34,7 @@ from broker.engine.job import cycle as job_cycle
 from broker.store.connection.database import Database
 from broker.store.connection.embedded import SUPERUSER, EmbeddedServer
 from broker.store.connection.tables import Names, quoted
+from broker.store.query_context import QueryContext
 from broker.store.schema.migrate import upgrade
 
 TESTS = Path(__file__).parent
@@ -291,6 +293,28 @@ def shared(test_server: TestServer) -> Iterator[Database]:
     """One database for all tests of a module, with the current schema; each test fills it anew."""
     with test_server.opened(test_server.create()) as database:
         yield database
+
+
+@pytest.fixture(scope="session")
+def demo(test_server: TestServer) -> Iterator[Database]:
+    """The example grid, brokered once, for all tests of answers."""
+    from tests.brokered_demo import broker_the_demo  # imports the demo and the agents, which few tests need
+
+    with test_server.opened(test_server.create()) as database:
+        broker_the_demo(database)
+        yield database
+
+
+@pytest.fixture
+def ask(demo: Database) -> Callable[..., Any]:
+    """``ask(function, ...)``: calls the function with a snapshot of the example grid at noon."""
+    from tests.brokered_demo import NOON
+
+    def answer(function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
+        with demo.read_snapshot() as connection:
+            return function(QueryContext(connection, demo.names, NOON), *arguments, **keywords)
+
+    return answer
 
 
 @pytest.fixture

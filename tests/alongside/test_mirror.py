@@ -33,7 +33,7 @@ from broker.store.schema import migrate
 from tests.alongside.panda_forms import fill_jobs
 from tests.alongside.panda_queries import PandaQueries
 from tests.alongside.test_variants import BROKERAGES, decide, demo
-from tests.answers.demo_database import NOON
+from tests.brokered_demo import NOON
 
 pytestmark = pytest.mark.slow
 

@@ -21,7 +21,7 @@ from broker.store.scenarios.scenario_file import Scenario
 from broker.store.schema import migrate
 from tests.alongside.conftest import READ, least_role
 from tests.alongside.panda_forms import fill_jobs, reshape
-from tests.answers.demo_database import NOON
+from tests.brokered_demo import NOON
 
 pytestmark = pytest.mark.slow
 

@@ -11,7 +11,7 @@ import pytest
 from broker.cli.commands import COMMANDS
 from broker.cli.main import main
 from broker.store.connection.database import Database
-from tests.answers.demo_database import BUSY_USER, DRAWN, LOST_INPUT, TOO_MUCH_MEMORY
+from tests.brokered_demo import BUSY_USER, DRAWN, LOST_INPUT, TOO_MUCH_MEMORY
 from tests.cli.commands import Command, runner
 
 

@@ -32,7 +32,7 @@ from broker.service.answers.alarms import alarms
 from broker.service.answers.overview import rejection_map
 from broker.service.answers.service import service_answer
 from broker.store.query_context import NothingFound, QueryContext
-from tests.answers.demo_database import BUSY_USER, DRAWN, LINKS_FULL, NOON, THROTTLED, TOO_MUCH_MEMORY
+from tests.brokered_demo import BUSY_USER, DRAWN, LINKS_FULL, NOON, THROTTLED, TOO_MUCH_MEMORY
 
 Ask = Callable[..., Any]
 

@@ -1,4 +1,4 @@
-"""The example grid, loaded and brokered once for all tests of a module."""
+"""The example grid, loaded and brokered once for all tests of answers; the fixtures are in ``conftest.py``."""
 
 from __future__ import annotations
 

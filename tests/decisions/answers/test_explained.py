@@ -24,7 +24,7 @@ from broker.domain.rejection_counts import Counts
 from broker.simulation.model.demo.summary import summarise
 from broker.store.connection.database import Database
 from broker.store.query_context import NothingFound, QueryContext
-from tests.answers.demo_database import (
+from tests.brokered_demo import (
     ALL_SCRATCH,
     BROKERED,
     DRAWN,

@@ -18,7 +18,7 @@ from broker.store.connection.database import Database
 from broker.store.query_context import QueryContext
 from broker.store.scenarios.load_dump import load
 from broker.store.scenarios.scenario_file import Scenario
-from tests.answers.demo_database import NOON, broker_the_demo
+from tests.brokered_demo import NOON, broker_the_demo
 
 pytestmark = pytest.mark.slow
 

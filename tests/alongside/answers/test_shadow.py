@@ -16,7 +16,7 @@ from broker.alongside.model.agreement import CONFIDENCE
 from broker.alongside.statements.panda_placements import Placement, Wait
 from broker.domain.decisions import Candidate, Decision, DecisionRecord, Origin, Outcome, StoredDecision
 from broker.store.connection.database import Database
-from tests.answers.demo_database import NOON
+from tests.brokered_demo import NOON
 from tests.cli.commands import Command, runner
 
 AT = datetime(2026, 8, 1, 12, 30, tzinfo=UTC)
