@@ -1,7 +1,8 @@
-"""Files that are shipped with the broker, from a checkout or from an installed wheel.
+"""What this installation contains: shipped files, entry points of all distributions, and owners of our packages.
 
-Also the entry points of installed distributions, looked up once per process because each look-up reads the files of all
-of them, and the check that no other distribution installs packages of ours.
+Files are found in a checkout or an installed wheel. Entry points are looked up once per process, because each look-up
+reads the files of all distributions. :func:`require_own_packages` checks that no other distribution installs packages
+of ours.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Import replicas by hand: Rucio's answers from a file, written to the replica catalogue as the agent would.
+"""Imports by hand from files: Rucio's answers into the replica catalogue, and Harvester's reports of workers.
 
-Import worker statistics by hand: Harvester's reports, from files. This import has no period of its own.
+Both write as the agents of these feeds would. Neither has a period of its own.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Obtain a feed's documents: the new version of each if it is good, else the last good one and the reason.
 
-Options of every document feed: limits, credential files, and how many rows may be missing or unusable.
+:class:`FeedOptions` are the options of every document feed: limits, credential files, and how many rows may be missing
+or unusable.
 """
 
 from __future__ import annotations

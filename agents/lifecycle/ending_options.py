@@ -1,6 +1,7 @@
-"""Options of the agents that end jobs: whether PanDA or this broker does it, and how PanDA's server is called.
+"""What the agents that end jobs share: their options, the order in which jobs are ended, and the writing in batches.
 
-Also what the agents that take jobs back share: the order of the jobs, and how the actions are written.
+:class:`EndingOptions` says whether PanDA or this broker ends jobs, and how PanDA's server is called.
+:func:`carry_out` ends jobs batch by batch, those that lose least first.
 """
 
 from __future__ import annotations

@@ -1,18 +1,16 @@
-"""Runs one cycle of an agent, with its run row, typed outcome, log and spans.
+"""Runs one cycle of an agent: its run row, typed outcome, log and spans, and the end of a rule that hangs.
 
-A rule that hangs is ended: once the time of a cycle is used up, the running rule is interrupted and named.
+Once the time of a cycle is used up, the running rule is interrupted and named. A cycle checks its time between steps,
+and a rule is one step, so a rule that never returns would hold the cycle and its thread for good. Python can raise an
+exception in another thread, which ends code that runs in the interpreter. Code that waits outside the interpreter (for
+a server, a lock, a compiled loop) returns only by itself: the cycle is then overdue, and only the end of the process
+ends its thread.
 
-A cycle checks its time between steps, and a rule is one step, so a rule that never returns would hold the cycle and its
-thread for good. Python can raise an exception in another thread, which ends code that runs in the interpreter. Code
-that waits outside the interpreter (for a server, a lock, a compiled loop) returns only by itself: the cycle is then
-overdue, and only the end of the process ends its thread.
+Each cycle and each of its stages has an OpenTelemetry span; without the extra ``telemetry`` there are none. The usual
+variables (``OTEL_EXPORTER_OTLP_ENDPOINT`` and the like) configure the exporter; without an endpoint no spans are
+created.
 
 Source: Python documentation, C API, ``PyThreadState_SetAsyncExc``.
-
-Each cycle and each of its stages has an OpenTelemetry span; without the extra ``telemetry`` there are none.
-
-The usual variables (``OTEL_EXPORTER_OTLP_ENDPOINT`` and the like) configure the exporter; without an endpoint no spans
-are created.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Policies of routes, which decide who is admitted. Every route declares one.
+"""Who is admitted to a route: scopes of tokens, roles that they grant, and the policy that every route declares.
 
-Also roles, identities (the subject of a token with the roles that it grants), and scopes of tokens, whose paths are
-compared component by component.
+A :class:`Scope` is a name with a path, compared component by component; an :class:`Identity` is the subject of a token
+with its roles; :func:`judge` decides whether a :class:`Policy` admits it.
 
 Source: WLCG common JWT profile 1.3, sections on scope-based authorisation: the path of a scope covers itself and
 everything below it; ``/home`` does not cover ``/homely``. A path with ``..``, ``.``, an empty component or an escape is

@@ -1,13 +1,9 @@
-"""Builds the application: state, routers, envelope, problems, OpenAPI description.
+"""Builds the application of the API: state, routers, envelope, problems, compression, OpenAPI description.
 
-Answers of the API are compressed with gzip for clients that accept it.
-
-Pages are not: they hold their form token next to text of the request, and the length of a compressed answer would
-reveal that token letter by letter (BREACH).
-
-The OpenAPI description of ``/api/v1`` is the one FastAPI generates from the routes, with problems as they really are.
-
-In the background, the application removes old requests, tokens, matches and runs.
+- The description of ``/api/v1`` is the one that FastAPI generates from the routes, with problems as they really are.
+- Answers of the API are compressed with gzip for clients that accept it. Pages are not: they hold their form token next
+  to text of the request, and the length of a compressed answer would reveal that token letter by letter (BREACH).
+- In the background, old requests, tokens, matches and runs are removed once an hour.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """What surrounds every request: its identifier, checks of host and path, answer headers, the log, the last resort.
 
-Requests are answered only under the allowed host names, not under somebody else's name that leads here.
-
-Once its owner points ``evil.example`` at 127.0.0.1, a browser takes it for one site with what answers there (DNS
-rebinding); only the ``Host`` header differs.
+Requests are answered only under the allowed host names. Once the owner of ``evil.example`` points that name at
+127.0.0.1, a browser takes it for one site with what answers there (DNS rebinding); only the ``Host`` header differs.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Routes with a policy: the sender is checked before the body is read, and the body is read within limits.
 
-A route without a policy cannot be created.
-
-Unknown query parameters are refused: a filter with a typo in its name would otherwise match everything.
-
-Request bodies are read within limits of size, time, compression and depth before anything parses them.
+- A route without a policy cannot be created.
+- Unknown query parameters are refused: a filter with a typo in its name would otherwise match everything.
+- Request bodies are read within limits of size, time, compression and depth before anything parses them.
 """
 
 from __future__ import annotations

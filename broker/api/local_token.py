@@ -1,8 +1,7 @@
-"""The local token: a file that only its owner can read, created at the first start (as in Jupyter).
+"""The local token of the API, in a file that only its owner can read, and how a bearer token is read from a request.
 
-It is accepted if no issuer is configured, and gives every role to whoever can read the file.
-
-Also the bearer token header. This needs no keys and is kept apart because it starts sooner.
+The token is created at the first start (as in Jupyter). It is accepted if no issuer is configured, and gives every role
+to whoever can read the file. Nothing here needs keys of issuers, so that a process without any starts sooner.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Error answers: ``application/problem+json`` (RFC 9457), with the reason code.
+"""Error answers of the API: ``application/problem+json`` (RFC 9457), with the reason code. Pure.
 
-A body never says more than the code, a sentence and a remedy: no traceback, no statement, no address.
-
-Also the answer to a missing token, and to one refused although a trusted issuer signed it. Pure.
+A body never says more than the code, a sentence and a remedy: no traceback, no statement, no address. The answers to a
+missing token, and to one refused although a trusted issuer signed it, are here too.
 """
 
 from __future__ import annotations

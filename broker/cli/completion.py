@@ -1,8 +1,8 @@
 """Shell completion: commands and options by Typer, and the names of agents, brokerages, keys, rules and queues.
 
 A shell asks on every Tab, so nothing here starts a server, and values that are slow to get are not offered.
-
-Also wraps commands to change their parameters: options common to all commands, names that complete.
+:func:`with_annotations` and :func:`with_metavars` wrap commands to change their parameters, for completion and for
+options common to all commands.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""The context of every command: its settings, and the database that they name.
+"""The context of every command: its settings, the database that they name, instants and durations, optional packages.
 
-The query context of a command is that database, at the instant of its clock.
-
-Also parses instants and durations on the command line, and checks for optional packages that a command needs.
+:func:`query_context` reads that database at the instant of the command's clock. :func:`moment_of` and
+:func:`duration` parse what is typed; :func:`require` checks for the packages of an extra.
 """
 
 from __future__ import annotations

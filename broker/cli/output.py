@@ -1,8 +1,7 @@
-"""Output of commands in the format chosen with ``--format``; see `broker.cli.rendering`.
+"""Output of commands in the format chosen with ``--format``: tables, sentences, records, CSV and JSON lines.
 
-Tables and sentences are fitted to a terminal and separated by tabs in a pipe; CSV and every column are available.
-
-JSON lines are for programs.
+Tables and sentences are fitted to a terminal and separated by tabs in a pipe; JSON lines are for programs. Single
+values become text in `broker.cli.rendering`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """``broker --server URL ...``: the same commands against a remote broker, with a token.
 
-The commands themselves parse their arguments; the API is queried in place of the database.
-
-Answers of the remote broker are read back into their models and printed by the commands' own functions.
+The commands themselves parse their arguments; the API is queried in place of the database. Its answers are read back
+into their models and printed by the commands' own functions.
 """
 
 from __future__ import annotations

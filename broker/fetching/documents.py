@@ -1,9 +1,8 @@
-"""Parsing feed documents from bytes to JSON, with detection of values that no database or reader can handle.
+"""Documents of feeds: parsing them from bytes, the terms on which they are fetched, and what fetching returned.
 
 A document that cannot be parsed is refused. A fault inside a record concerns only that record: it is noted here, and
-the code that maps the records skips those that :func:`unusable` reports.
-
-Also the terms on which documents are fetched, and the results of fetching.
+the code that maps the records skips those that :func:`unusable` reports. Among the faults are values that no database
+or reader can handle.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Fetching documents from web servers, bounded in time and size, with retries, and only when they have changed.
+"""Fetching documents from web servers and local files, bounded in time and size, and only when they have changed.
 
-Certificates are checked. Redirects are followed only within the requested scheme, host and port, so that credentials go
-nowhere else. Source: HTTP semantics, conditional requests and redirection.
+Failed requests are repeated. Certificates are checked. Redirects are followed only within the requested scheme, host
+and port, so that credentials go nowhere else. A local file is named by a path or a ``file:`` address.
 
-Also documents in local files, named by a path or a ``file:`` address.
+Source: HTTP semantics, conditional requests and redirection.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""Job counts as columns: select the usable rows, checking all numbers at once.
+"""Job counts as columns: the usable rows of a source, and rows of jobs that give the same counts back.
 
-Also the reverse: job counts back to rows of jobs that give the same counts.
-
-The counts are stored twice, by different columns: all jobs by share, status and type, and those of users by owner.
-Within a queue, share and label the owners are dealt out to the jobs of their status, so that both counts are
-reproduced. Who had which job is unknown, and no decision depends on it.
+:func:`usable_counts` checks all numbers at once. :func:`job_rows` goes the other way: the counts are stored twice, by
+different columns (all jobs by share, status and type, and those of users by owner), so within a queue, share and label
+the owners are dealt out to the jobs of their status, and both counts are reproduced. Who had which job is unknown, and
+no decision depends on it.
 """
 
 from __future__ import annotations

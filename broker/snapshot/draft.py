@@ -1,10 +1,9 @@
-"""A snapshot under construction: values built from sources on first access, and the dropped rows.
+"""A snapshot under construction: values are built from sources on first access, and reused until an input changes.
 
-A cache keeps values built from snapshot sources until one of their inputs changes.
-
-While a value is built, :class:`~broker.snapshot.draft.Draft` records the sources that it reads, by digest, and how it
-depends on the clock. The next draft reuses the value if all of these are unchanged, so that a snapshot costs only what
-has changed since the previous one. A snapshot is the same whether its values are reused or rebuilt.
+While a value is built, :class:`Draft` records the sources that it reads, by digest, and how it depends on the clock.
+The next draft takes the value from the :class:`BuildCache` if all of these are unchanged, so that a snapshot costs only
+what has changed since the previous one. A snapshot is the same whether its values are reused or rebuilt. The draft also
+collects the dropped rows.
 
 A value built at 100 s from the source ``schedconfig_json`` with digest ``a1`` changes at 40 s and at 160 s. It is
 reused while the digest is the same and until 160 s, less a margin:

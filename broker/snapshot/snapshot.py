@@ -1,9 +1,10 @@
 """The snapshot: everything that the brokerages know about the grid at one instant, immutable.
 
-Queue limits can be tightened by pilot reports: never loosened, and only the requested columns.
+:func:`tightened` returns it with limits of queues tightened by pilot reports: never loosened, and only the requested
+columns. Sites report these figures about themselves, so they may only shorten and shrink work; central configuration
+remains the upper bound.
 
-Sites report these figures about themselves, so they may only shorten and shrink work; central configuration remains the
-upper bound. Source: HSF-TN-2016-02; ATLAS Production Job Brokerage, memory, disk and walltime of a queue.
+Source: HSF-TN-2016-02; ATLAS Production Job Brokerage, memory, disk and walltime of a queue.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
-"""The contract of a snapshot source: the tables read, limits, and the value built from the rows.
+"""The contract of a snapshot source: tables, limits, the value built from the rows, and whether it may be used.
 
 The sources of this distribution are modules of ``broker.snapshot.sources``, ordered by ``broker.snapshot.source_list``.
 A source of another distribution is a subclass of :class:`Source`, offered by the entry point group ``broker.sources``.
 It is read in the cycles of brokerages with a rule that names it in ``sources``, is stored with the snapshot, and its
 value is ``snapshot.offered[name]`` in the ``prepare`` of that rule; see ``docs/how-to/add-a-source.md``.
 
-Also the state of each source of a snapshot, and whether it may be used: present, fresh, and not suddenly smaller.
-
-An unusable source makes the rules that need it answer *unknown*; it never looks like an empty one.
+:func:`assess` tells the state of a source: present, fresh, and not suddenly smaller. An unusable source makes the rules
+that need it answer *unknown*; it never looks like an empty one.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""The sources of this distribution, in reading order. A new one is a module, and a line here.
+"""The sources of snapshots: those of this distribution in reading order, those of others by name, and their limits.
 
-Sources by name: those not used for the tables of the snapshot, of this and of other installed distributions.
-
-Limits of sources in ``config/sources.yaml``; a source that is not listed uses its own.
+A new source of this distribution is a module, and a line here. Limits are those of ``config/sources.yaml``; a source
+that is not listed uses its own.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Compare the broker's decisions with JEDI's: where both agree, and for each disagreement the rule that made it.
+"""The comparison of the broker's decisions with JEDI's: where both agree, and which rule made each disagreement.
 
-Also the profile, version and tuning of the decisions compared.
+It counts jobs as a whole, by label, and by the profile, version and tuning of the decisions compared.
 """
 
 from __future__ import annotations

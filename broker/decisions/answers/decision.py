@@ -1,6 +1,7 @@
-"""The latest decisions about a task as an answer: the verdict, its figures, and the fields that operators held.
+"""The latest decisions about a task as an answer: verdict, figures, pins in force, and position in its share.
 
-The position of work among the waiting work of its share, in brokering order.
+The position is that among the waiting work of the share, in brokering order; pins are fields of queues that operators
+held when the decision was made. The types are in :mod:`broker.decisions.answers.decision_model`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""The answer to explain: the last decisions about a task, each beginning with its verdict.
+"""The types of the answers to explain and why-not: decisions with verdict, candidates, rejections and remedies.
 
-Also the feasible queues of a chunk whose cycle placed the jobs of all chunks together, and objects common to several
-answers: numbers of candidates, comparisons, near misses, facts of a task.
+:class:`TaskDecision` is the answer to explain: the last decisions about a task, each (:class:`ExplainedDecision`)
+beginning with its verdict. :class:`WhyNot` is the answer about one queue. :class:`PlacedTogether` lists the feasible
+queues of a chunk whose cycle placed the jobs of all chunks together.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Feasibility: where a task would go now, and why not elsewhere, before submission. Nothing is reserved or stored.
+"""Decisions that are not written: where a task would go before submission, and one dry cycle about some tasks.
 
-The task is actually submitted and brokered, in a transaction that is rolled back, so the answer comes from the same
-code that will decide, on the grid as it is.
-
-Decisions without writing: one dry cycle about some tasks, with the decisions as they would be stored.
+For :func:`feasibility` the task is actually submitted and brokered, in a transaction that is rolled back, so the answer
+comes from the same code that will decide, on the grid as it is. :func:`decide` returns the decisions of a dry cycle as
+they would be stored. Nothing is reserved or stored.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Every reason that a decision, chunk or task can have, collected from the rules, steps and brokerages.
+"""All reasons that a decision, chunk or task can have, by code, and what users read about them.
 
-Reasons in words: what is missing, what is wrong, who can act.
+The reasons are collected from the rules, steps and brokerages. In words they say what is missing, what is wrong, and
+who can act.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Reason codes: their meanings, the rules that give them, who can act, and the commands that say more.
+"""The glossary of reason codes and the rules of the brokerages in force, each with what it rejected lately.
 
-Also the rules of a brokerage in force, with the number of recent rejections of each.
+A code comes with its meanings, the rules that give it, who can act, and the commands that say more.
 """
 
 from __future__ import annotations

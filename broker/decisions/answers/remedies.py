@@ -1,6 +1,7 @@
-"""Near misses and what would help: the engine evaluates a stored decision again with one change at a time.
+"""What would help work that no queue takes: near misses, and single changes with which it would have a candidate.
 
-Lowered requests of stored chunks: how far one figure of the task must go down until a queue remains.
+The engine evaluates a stored decision again with one change at a time (:func:`evaluated_case`). :func:`lowered` finds
+how far one figure of the task must go down until a queue remains.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""Commands about decisions: ``broker explain``, ``broker why-not``, ``broker replay``, ``broker rules``."""

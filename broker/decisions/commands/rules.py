@@ -1,6 +1,6 @@
-"""``broker rules``: the ordered rules of a brokerage.
+"""``broker rules``: the ordered rules of a brokerage, and the generated page of all reason codes.
 
-Also the page of reason codes: what is wrong, what each rule requires, who can act, and how.
+The page says what is wrong, what each rule requires, who can act, and how.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Task pages: the list, one task with pictures of its decisions, and why a queue was not chosen.
+"""Pages of tasks: the list, one task with pictures of its decisions, and why a queue was not chosen.
 
-The waterfall shows how rules reduce the candidates of a decision. Pure.
+:func:`waterfall` draws how rules reduce the candidates of a decision; it is pure.
 """
 
 from __future__ import annotations

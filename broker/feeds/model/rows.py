@@ -1,6 +1,7 @@
-"""The result of mapping a document: rows of one table by key, stored rows that stay unchanged, and dropped rows.
+"""Rows that a document is mapped to, and how they differ from the stored rows of their table.
 
-The changes that a run of a feed makes in a table: rows added, changed by field, and gone.
+:class:`MappedTable` has the rows of one table by key, stored rows that stay unchanged, and dropped rows.
+:class:`TableChanges` are the changes that a run of a feed makes: rows added, changed by field, and gone.
 """
 
 from __future__ import annotations

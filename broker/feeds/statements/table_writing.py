@@ -1,6 +1,7 @@
-"""Read the rows of one table, and write their differences from a feed's rows, in the caller's transaction.
+"""Reads and writes of feeds: the rows of one table, their differences from a feed's rows, and names that are known.
 
-The accounts whose quotas brokerage needs: users and groups with analysis tasks that are not done.
+Everything happens in the caller's transaction. The known names are sites, endpoints, queues, and the accounts whose
+quotas brokerage needs: users and groups with analysis tasks that are not done.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""The program of one cycle as arrays: which chunk could go where, at what cost, and within what limits.
+"""The linear program of one cycle as arrays: which chunk could go where, at what cost, and within what limits.
 
-All costs are in HS06 h. Pairs (length P) are the chunks and queues that passed all filters; a row limits a sum of them.
-
-Also the parts of the cost of a placement; the linear program minimises their sum.
+All costs are in HS06 h. K chunks, Q queues; pairs (length P) are the chunks and queues that passed all filters; a row
+limits a sum of pairs. :class:`CostParts` are the parts of the cost of a placement, whose sum the program minimises.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Functions shared by the answers about the grid: stored snapshots, the last one of a brokerage, jobs by status.
+"""What the answers about the grid share: stored snapshots, the tuning in force, and counts of jobs and decisions.
 
-Also the decisions about each queue or nucleus in the last day, from the counts that the cycles write.
+Decisions about each queue or nucleus are those of the last day, from the counts that the cycles write.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Why a queue gets the jobs that it gets, and not more: as an answer, and in sentences.
 
-Also the limits of a queue against the requests of the chunks of the last day.
+The answer sets the limits of the queue against the requests of the chunks of the last day, and names the fields that
+operators hold.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Global shares: their targets, and what runs and waits in each.
+"""Global shares: their targets, what runs and waits in each, and how they are set and removed.
 
-Also setting and removing global shares; each change records who made it and why.
+Running and waiting work is in HS06. Each change records who made it and why.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""The history of a task: its folded decisions, and alongside them changes of tuning, queues, sources and pins.
+"""The history of a task, oldest first: its decisions, with repeats folded, and what changed around it meanwhile.
 
-Also describes the events in words, with repeats folded.
+Alongside the decisions are changes of tuning, queues, sources and pins. :func:`event_sentence` describes an event in
+words.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""The list of tasks: what each brokerage last decided about them, with waiting tasks first.
+"""The list of tasks: what each brokerage last decided about them, with waiting tasks first, and its filters.
 
-Throttles are read from the notes stored with a decision.
-
-Filter values must be known: a list for a name that exists nowhere would be empty and say nothing.
+Throttles are read from the notes stored with a decision. Filter values must be known: a list for a name that exists
+nowhere would be empty and say nothing.
 """
 
 from __future__ import annotations

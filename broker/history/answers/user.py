@@ -1,7 +1,4 @@
-"""A user's tasks, throttles and usage, and who can do something about waiting work.
-
-The throttles of a user's tasks are also described in words.
-"""
+"""A user's tasks, throttles and usage, as an answer and in words, and who can do something about waiting work."""
 
 from __future__ import annotations
 

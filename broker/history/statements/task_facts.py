@@ -1,6 +1,7 @@
-"""Facts about tasks as people query them, from PanDA's task table.
+"""Reads of tasks and their jobs as people query them, from PanDA's tables.
 
-Also jobs, in whichever of PanDA's job tables they are, and what is on record about them.
+Tasks come from PanDA's task table. Jobs come from whichever of PanDA's job tables has them, with what is on record
+about them: states, attempts, logs, and actions of timeouts and rebrokerage.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""A job and its queue as the timeouts see them. Pure.
+"""Jobs and queues as timeouts and rebrokerage see them, and what is written into a job that ends. Pure.
 
-Also the jobs that wait at a queue, and which of them lose least when they are taken back; and what is written into a
-job that ends: states, error codes and their texts.
+- :class:`Job`, :class:`Queue`: what decides about a timeout. Times are naive UTC, as PanDA stores them.
+- :class:`WaitingJob`, :func:`youngest_first`: jobs that wait at a queue, those that lose least when taken back first.
+- :data:`KILLS`, :data:`FAILURES`: states, error codes and texts of jobs that end.
 
 Source: PanDA server, killing of jobs and verdicts of the watcher; PanDA data model, jobs.
 """

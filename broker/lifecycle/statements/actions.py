@@ -2,10 +2,12 @@
 
 Everything is conditional on what the decision saw. A job that has moved on, was heard from since, or is being written
 to is skipped, counted, and judged again in the next cycle; so the same decision can be carried out twice, and by two
-agents at once. Source: PanDA server, killing of jobs and verdicts of the watcher.
+agents at once.
 
-For jobs that PanDA ended on request, only the history and the memory of the brokerages are written. PanDA's own tables
-are not touched: it has written them.
+For jobs that PanDA ended on request (:func:`record`), only the history and the memory of the brokerages are written.
+PanDA's own tables are not touched: it has written them.
+
+Source: PanDA server, killing of jobs and verdicts of the watcher.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""What a job asks of a node, and the text and hash that identify equal needs.
+"""What a job asks of a node, the text and hash that identify equal needs, and the profiles of ``matchspec/1``.
+
+A profile says which fields a job may have, and which rules differ. ``v0.1`` reproduces the code of DiracX's prototype,
+for checks, except that an expression may begin with ``~``, arm64 and aarch64 are one, and a version that YAML reads as
+another is refused. ``own`` is for jobs and pilots here: a node that states nothing gets only jobs that ask for nothing.
+Memory is in MB.
 
 Source: DiracX, schema of matching specifications, v0.1 (code) and v0.2.
-
-Profiles of ``matchspec/1``: which fields a job may have, and which rules differ. ``v0.1`` reproduces the code of
-DiracX's prototype, for checks, except that an expression may begin with ``~``, arm64 and aarch64 are one, and a version
-that YAML reads as another is refused. ``own`` is for jobs and pilots here: a node that states nothing gets only jobs
-that ask for nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Answers in words, as in commands and pages; for other answers their subject and size."""
+"""Any answer of the API in sentences, for tools of assistants; an answer that is only data by its subject and size."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""``broker serve``: all agents on their schedules, until the process is stopped.
+"""``broker serve``, which runs all agents on their schedules, and ``broker api``, which serves the HTTP API alone.
 
-``broker api``: the HTTP API in a process of its own.
+Both run until the process is stopped.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The inputs of the metrics: small reads of aggregates, none of which scans decisions.
 
-Also how jobs recently ended at each queue, and of how many tasks, from PanDA's archive.
+How jobs recently ended at each queue, and of how many tasks, comes from PanDA's archive.
 """
 
 from __future__ import annotations

@@ -1,14 +1,11 @@
-"""Inputs of the classes of users' tasks: users' jobs by queue, classes of queues, tasks and their progress.
+"""Reads of what the classes of queues, users' tasks and shares are computed from, in the caller's transaction.
 
-Source: PanDA analysis brokerage, user evaluation and task class.
+- Queues: waits of sample jobs, currently waiting merge jobs, slots that got a job.
+- Users' tasks: users' jobs by queue, classes of queues, tasks and their progress.
+- Shares: the tree of shares, and HS06 of running and waiting jobs.
 
-Inputs of the classes of queues: waits of sample jobs, currently waiting merge jobs, slots that got a job.
-
-Source: PanDA analysis brokerage, site class.
-
-Inputs of the usage of shares: the tree of shares, and HS06 of running and waiting jobs.
-
-Source: PanDA analysis brokerage, global share usage; PanDA data model, global_shares and job statistics.
+Source: PanDA analysis brokerage, site class, user evaluation, task class and global share usage; PanDA data model,
+global_shares and job statistics.
 """
 
 from __future__ import annotations

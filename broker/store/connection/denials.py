@@ -1,6 +1,6 @@
-"""Missing privileges of the database role, reported in one line with the GRANT that provides them.
+"""Privileges on PanDA's tables: those that agents need besides SELECT, and the GRANT for one that is missing.
 
-Also the PostgreSQL privileges that agents need on PanDA's tables besides SELECT.
+A missing privilege of the database role is reported in one line with the GRANT that provides it.
 """
 
 from __future__ import annotations

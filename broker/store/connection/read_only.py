@@ -1,6 +1,6 @@
-"""Restricted views of a database.
+"""Two restricted views of a database: one only reads, the other tries changes that are rolled back.
 
-One only reads. The other allows trial changes: all its transactions are parts of one that is rolled back.
+All transactions of the second (:func:`rolled_back`) are parts of one that is rolled back at the end.
 """
 
 from __future__ import annotations

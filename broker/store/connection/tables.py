@@ -1,7 +1,8 @@
-"""The tables and columns that a database actually has, and how to read missing ones as NULL.
+"""The tables of a database: what the schema files declare, what is actually there, and how names are quoted.
 
-Also the numbered SQL files under ``schema/`` (their names, texts and the columns they create), schema names, and safe
-quoting of identifiers, which cannot be query parameters.
+- :func:`read_migrations`, :func:`declared_tables`: the numbered SQL files under ``schema/``: names, texts, columns.
+- :class:`TableCatalogue`: the columns that a database has; missing ones are read as NULL.
+- :func:`quoted`, :class:`Names`: schema names, and identifiers, which cannot be query parameters.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""The legends of packed decisions, each stored once under the hash of its content.
+"""The legends of packed decisions, each stored once under the hash of its content, and JSON that PostgreSQL accepts.
 
-Also JSON that jsonb columns accept, whatever characters external names contain.
+:func:`clean_json` and its kin make texts and JSON fit for jsonb and text columns, whatever characters external names
+contain.
 """
 
 from __future__ import annotations

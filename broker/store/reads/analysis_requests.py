@@ -1,10 +1,9 @@
-"""Data that the analysis brokerage needs about the tasks of a cycle beyond their input: requests, class, earlier jobs.
+"""Reads of what the analysis brokerage needs of a cycle's tasks besides their input: requests, class, earlier jobs.
 
-Source: PanDA analysis brokerage, candidates, task class and failure counts.
+:func:`with_requested_places` adds the cloud and site named in the parameters of tasks, for brokerages that use them:
+``cloud`` counts where the task has none, ``PandaSite`` in any case.
 
-Also the cloud and site named in the parameters of tasks, for brokerages that use them.
-
-Source: PanDA JEDI, GenJobBroker: ``cloud`` counts where the task has none, ``PandaSite`` in any case.
+Source: PanDA analysis brokerage, candidates, task class and failure counts; PanDA JEDI, GenJobBroker.
 """
 
 from __future__ import annotations

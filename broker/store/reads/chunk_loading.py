@@ -1,6 +1,6 @@
 """Loading the work of one cycle: from the tables to chunks with sizes and places, in the caller's transaction.
 
-Also the history of rebrokerage: from which queues jobs of a dataset were taken, and when.
+The history of rebrokerage is read too: from which queues jobs of a dataset were taken, and when.
 """
 
 from __future__ import annotations

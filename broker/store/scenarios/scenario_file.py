@@ -1,6 +1,7 @@
 """Scenario files: one JSON object ``{"now": ..., "tables": {name: [row, ...]}}``, plain or gzipped.
 
-Also the conversion of values between scenario files and columns. Nothing here accesses a database.
+:func:`to_column` and :func:`from_column` convert values between scenario files and columns. Nothing here accesses a
+database.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Installing and upgrading the schema: numbered steps, each in a transaction of its own, one upgrade at a time.
 
-Also the VO of the installation in ``broker.installation_vo``, and who set it.
+The VO of the installation is read and set here (``broker.installation_vo``), with who set it.
 """
 
 from __future__ import annotations

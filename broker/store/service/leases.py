@@ -7,7 +7,7 @@ so a leader that is slow to write cannot block its own renewal, and no lock outl
 An agent whose work is divided has a lease for each part (:mod:`broker.domain.parts`). Leases of one division are held
 side by side; a lease is not granted while one of another division of the same agent is in force.
 
-Also write transactions that commit only while a lease is in force. See ADR 31.
+:func:`writing` is the write transaction that commits only while a lease is in force. See ADR 31.
 """
 
 from __future__ import annotations

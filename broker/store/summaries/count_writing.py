@@ -1,6 +1,6 @@
-"""Adding the decisions of a batch to the counts of their bucket, in the transaction of the cycle.
+"""Writes of counts in buckets of time: a cycle adds its decisions in its own transaction; old buckets are rolled up.
 
-Also rolling up buckets of 5 minutes into hours when they are 2 days old, and removing hours when they are 90 days old.
+Buckets of 5 minutes become hours when they are 2 days old; hours are removed when they are 90 days old.
 """
 
 from __future__ import annotations

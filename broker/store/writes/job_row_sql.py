@@ -1,9 +1,10 @@
-"""The SQL statements of the write-back. ``{panda}`` stands for the schema of PanDA's tables.
+"""The SQL statements of the write-back of jobs. ``{panda}`` stands for the schema of PanDA's tables.
 
 Names and texts of a task never leave the server: the broker sends integers, and columns that jobs share with their
-task are read from its row. Source: PanDA data model, tasks, datasets and files, jobs.
+task are read from its row. :func:`note_status` logs job statuses, so that it is known since when a job is in a status;
+statements that change statuses include it.
 
-Also the log of job statuses, which records since when a job is in a status; statements that change statuses include it.
+Source: PanDA data model, tasks, datasets and files, jobs.
 """
 
 from __future__ import annotations

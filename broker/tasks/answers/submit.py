@@ -1,6 +1,6 @@
-"""Jobs described in JDL or CFG as tasks: one job is one task, with a pseudo-input of one file.
+"""Submission: text in JDL, CFG, as SSS Job Object or as PanDA's task parameters becomes tasks, all of them or none.
 
-Submitted text: JDL, CFG, an SSS Job Object, or PanDA's task parameters.
+A job described in JDL or CFG is one task, with a pseudo-input of one file.
 """
 
 from __future__ import annotations

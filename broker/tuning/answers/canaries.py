@@ -1,7 +1,7 @@
-"""Values tried on a share of the tasks: start, stop, and outcomes, as typed answers.
+"""Values tried on a share of the tasks (start, stop, outcomes), and limits on the jobs that a change may move.
 
-Also the limit on the jobs that a change may move: the last preview of the same values says how many it would move. A
-preview and its limit are stored with the reason of the change; a refused change is recorded, too.
+The last preview of the same values says how many jobs a change would move. A preview and its limit are stored with the
+reason of the change; a refused change is recorded, too.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Tuning values and their changes as typed answers: what ``broker config`` does, for other interfaces.
-
-Also who makes a change.
-"""
+"""Tuning values and their changes, with who makes them, as typed answers: ``broker config`` for all interfaces."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""``broker config canary``: try values on a share of the tasks for some time, and compare them with the rest.
+"""``broker config canary`` tries values on a share of the tasks; a preview precedes every change of values.
 
-Also the preview of a change: what-if on the newest cycles, and a question where the change exceeds limits.
+A canary is compared with the rest of the tasks. The preview is a what-if on the newest cycles, with a question where
+the change exceeds the limits of ``config/preview.yaml``.
 """
 
 from __future__ import annotations

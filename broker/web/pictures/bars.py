@@ -1,8 +1,9 @@
-"""Bars: weights of candidates, requested against best available, shares against targets, histograms. Pure.
+"""Pictures on pages: bars of all kinds, and the parts of any picture. Pure.
 
-Also the parts of pictures: shapes as escaped markup, scales, and steps of axes. A picture takes the available width:
-shapes are placed in fractions of it, and texts next to them are page text, as large on a phone as elsewhere. A picture
-with fixed positions, such as a map, has its own size in ``rem`` and scrolls in its box.
+Bars show weights of candidates, requested against best available, shares against targets, histograms. Parts are shapes
+as escaped markup, scales, and steps of axes. A picture takes the available width: shapes are placed in fractions of it,
+and texts next to them are page text, as large on a phone as elsewhere. A picture with fixed positions, such as a map,
+has its own size in ``rem`` and scrolls in its box.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Runs that take minutes: what-if, sweep, preview and replay over stored cycles, with progress, as plain documents.
 
-Also the effect of a change of values, in one sentence.
+:func:`comparison_sentence` says the effect of a change of values in one sentence.
 """
 
 from __future__ import annotations

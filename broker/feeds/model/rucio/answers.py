@@ -1,8 +1,9 @@
-"""Map Rucio's answer about one dataset or container to its record in the replica catalogue.
+"""Rucio's answer about one dataset or container as a record of the replica catalogue, and when it is requested again.
+
+:func:`read_answer` checks an answer. :func:`due` chooses which datasets are requested next; the interval of a dataset
+grows while its answers stay the same (:class:`Pace`, in s).
 
 Source: Rucio client, list_dataset_replicas, list_dataset_replicas_vp, list_content, get_metadata, list_replicas.
-
-The schedule of requests: which datasets are requested next, and when each is requested again.
 """
 
 from __future__ import annotations

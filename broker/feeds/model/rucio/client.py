@@ -1,8 +1,7 @@
-"""Query Rucio with its own client; the package ``rucio-clients`` is the extra ``rucio``.
+"""Query Rucio with its own client: one dataset or container completely, with as few requests as possible.
 
-The client takes its settings and credentials from ``rucio.cfg``, which is read again for each new connection.
-
-One dataset or container is queried completely, with as few requests as possible.
+The package ``rucio-clients`` is the extra ``rucio``. The client takes its settings and credentials from ``rucio.cfg``,
+which is read again for each new connection.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""A document as one plain object for programs: jobs with all they inherit, requests, and what they become in PanDA.
+"""An SSS Job Object described for readers: as one plain object for programs, and value by value for people.
 
-Also every value of a job object with its unit and attributes, for people. Source: Scalable Systems Software Job Object
-Specification 3.0.3, properties and units of measure.
+:func:`describe` gives jobs with all they inherit, requests, and what they become in PanDA. :func:`listed` gives every
+value with its unit and attributes.
+
+Source: Scalable Systems Software Job Object Specification 3.0.3, properties and units of measure.
 """
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
-"""Levels with everything that they inherit. Pure.
+"""Jobs of an SSS Job Object with everything that they inherit, and what contradicts itself in them. Pure.
 
 JobDefaults, Job, TaskGroupDefaults, TaskGroup, TaskDefaults, Task: the nearer value counts. A level that has a name at
 all replaces what it would inherit under that name, so that conditions which belong together stay together; variables
 are merged one by one, and extensions and resources by their names. An empty element removes an inherited value.
 
-Also the values of one job that contradict each other, and what was assumed where the document does not say. Source:
-Scalable Systems Software Job Object Specification 3.0.3, JobDefaults and times of a job.
+:func:`remarks_on` lists values of one job that contradict each other, and what was assumed where the document does not
+say.
+
+Source: Scalable Systems Software Job Object Specification 3.0.3, JobDefaults and times of a job.
 """
 
 from __future__ import annotations

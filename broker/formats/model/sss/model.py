@@ -1,8 +1,10 @@
-"""The elements and attributes of the SSS Job Object: types, where they are allowed, how often, and which values.
+"""The SSS Job Object as types: its elements and attributes, and a document as levels with typed values.
 
-Also a job object as typed values: levels with properties, conditions, environment and children. Source: Scalable
-Systems Software Job Object Specification 3.0.3, structure and properties; names that only its later edition 3.1.0 has
-are read as well, since a reader that knows them loses nothing.
+The tables say where an element or attribute is allowed, how often, and which values it takes. A :class:`Document` has
+levels with properties, conditions, environment and children. Names that only the later edition 3.1.0 has are read as
+well, since a reader that knows them loses nothing.
+
+Source: Scalable Systems Software Job Object Specification 3.0.3, structure and properties.
 """
 
 from __future__ import annotations
