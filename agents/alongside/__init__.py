@@ -1,1 +1,1 @@
-"""Ending jobs through PanDA's server."""
+"""What agents beside PanDA use to end jobs through PanDA's server, which keeps its own tables."""

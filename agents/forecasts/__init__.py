@@ -1,1 +1,1 @@
-"""The agent of forecasts."""
+"""The agent that forecasts when waiting work will start, and the roll-outs that it may use."""

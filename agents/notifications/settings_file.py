@@ -1,4 +1,4 @@
-"""``config/notifications.yaml`` as typed values."""
+"""Reads ``config/notifications.yaml``, the channels and rules of notifications, as typed values."""
 
 from __future__ import annotations
 

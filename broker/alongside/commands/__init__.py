@@ -1,0 +1,1 @@
+"""Commands beside PanDA: ``broker shadow`` compares with JEDI, ``broker plugin`` says what JEDI's plug-in decides."""

@@ -1,1 +1,1 @@
-"""Pages of the feature."""
+"""The page of shadow mode."""

@@ -1,1 +1,1 @@
-"""Routes of the feature."""
+"""The HTTP API of shadow mode and its gate."""

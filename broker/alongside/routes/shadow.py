@@ -1,4 +1,4 @@
-"""Shadow mode and its gate: our decisions beside what JEDI did."""
+"""The HTTP API of shadow mode and its gate: our decisions beside what JEDI did."""
 
 from __future__ import annotations
 

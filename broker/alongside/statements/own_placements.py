@@ -1,4 +1,4 @@
-"""What was placed by ours, and which part of ours decided: the plug-in's decisions, and profiles of agents' cycles.
+"""Reads of what our own decisions placed, and what made them: the plug-in, or profiles of agents' cycles.
 
 The plug-in for JEDI decides outside of any cycle: ``agent_run`` is NULL for its decisions, also for repeated ones that
 have no row of their own.

@@ -1,4 +1,4 @@
-"""Deciding on request: decisions without writing, feasibility before submission, and submissions."""
+"""The HTTP API of deciding: decisions without writing, feasibility before submission, and submissions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tasks: which wait and why, what was decided about each, and what happened to it."""
+"""The HTTP API about tasks: which wait and why, what was decided about each, and what happened to it."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""Answers about feeds: documents of sources that are handed in."""

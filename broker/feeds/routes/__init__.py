@@ -1,0 +1,1 @@
+"""The HTTP API of feeds: documents of sources that are handed in."""

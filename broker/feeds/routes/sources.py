@@ -1,4 +1,4 @@
-"""Sources: how old each is, and whole documents that others send."""
+"""The HTTP API of sources: how old each is, and whole documents that others send."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Answers about the quality of decisions."""
+"""Answers about the quality of decisions: how far cycles are from the best placement of their jobs."""

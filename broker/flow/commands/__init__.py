@@ -1,1 +1,1 @@
-"""Commands for the quality of decisions."""
+"""Commands about the quality of decisions: ``broker quality``."""

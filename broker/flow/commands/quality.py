@@ -1,4 +1,4 @@
-"""``broker quality``: the quality of decisions."""
+"""``broker quality``: how far each cycle is from the best placement of its jobs, by share, cause and rule."""
 
 from __future__ import annotations
 

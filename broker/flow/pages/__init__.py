@@ -1,1 +1,1 @@
-"""Pages about the quality of decisions."""
+"""The page of the quality of decisions."""

@@ -1,1 +1,1 @@
-"""Routes for the quality of decisions."""
+"""The HTTP API of the quality of decisions."""

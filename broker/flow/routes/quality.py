@@ -1,4 +1,4 @@
-"""The quality of decisions over HTTP."""
+"""The HTTP API of the quality of decisions: how far cycles are from the best placement of their jobs."""
 
 from __future__ import annotations
 

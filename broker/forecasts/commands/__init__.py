@@ -1,1 +1,1 @@
-"""Commands of forecasts."""
+"""Commands about forecasts of starts: ``broker forecast``."""

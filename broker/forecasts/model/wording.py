@@ -1,4 +1,4 @@
-"""Forecasts in words. Pure."""
+"""Forecasts of starts as phrases and sentences, for every interface. Pure."""
 
 from __future__ import annotations
 

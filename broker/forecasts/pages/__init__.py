@@ -1,1 +1,1 @@
-"""The page of forecasts."""
+"""The page of forecasts: when work will start, and how good forecasts were."""

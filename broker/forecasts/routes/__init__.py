@@ -1,1 +1,1 @@
-"""Forecasts in the API."""
+"""The HTTP API of forecasts of starts."""

@@ -1,7 +1,7 @@
-"""Lists of queues and nuclei.
+"""Lists of queues and nuclei, with state, load and space, decisions about each, and where jobs went in the last hour.
 
-Queues with their state, load and decisions, their places on the map, by tier and cloud, and where jobs went in the
-last hour. Nuclei with their state and space, what was drawn there, and what rejected them.
+Queues also come by their places on the map, by tier and by cloud. Nuclei come with what was drawn there, and what
+rejected them.
 """
 
 from __future__ import annotations

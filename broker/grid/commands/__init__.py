@@ -1,1 +1,1 @@
-"""Commands about the grid."""
+"""Commands about the grid as it is now: queues, nuclei, links, shares and classes."""

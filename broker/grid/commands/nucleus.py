@@ -1,4 +1,4 @@
-"""``broker nucleus``: a nucleus, or all of them."""
+"""``broker nucleus``: state, space and draws of a nucleus, or of all of them."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""The HTTP API about the grid: queues, nuclei, links and shares."""

@@ -1,4 +1,4 @@
-"""The grid: queues, nuclei, links, shares, users, pools, single jobs and rules."""
+"""The HTTP API about the grid: queues, nuclei, links, shares, users, pools, single jobs and rules."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""Answers about what waits and what happened: tasks, jobs, users, reasons, and search."""

@@ -1,0 +1,1 @@
+"""Pages of what waits and happened: work, users, reasons and runs, and the search box."""

@@ -1,1 +1,1 @@
-"""``broker notify``, and subscriptions to tasks."""
+"""Commands about notifications: ``broker notify``, and subscriptions to tasks."""

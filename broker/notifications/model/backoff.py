@@ -1,4 +1,4 @@
-"""The pause after a failed attempt."""
+"""How long to wait after a failed attempt to deliver a message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Types shared by all notification settings."""
+"""Base class and patterns of all settings of notifications."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What is learned from job outcomes: the record of queues, and their health."""
+"""Answers about what is learned from job outcomes: the record of queues, and their health."""

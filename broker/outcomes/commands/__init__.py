@@ -1,1 +1,1 @@
-"""What is learned from job outcomes: the record of queues, and their health."""
+"""Commands about what is learned from job outcomes: the record of queues, and their health."""

@@ -1,0 +1,1 @@
+"""Commands about pilots: ``broker match-job`` and ``broker pilots``."""

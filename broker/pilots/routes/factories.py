@@ -1,4 +1,4 @@
-"""Pilot factories: how many workers of which kind a queue can use, and which pools a queue may serve."""
+"""The HTTP API of pilot factories: workers of each kind that a queue can use, and pools that it may serve."""
 
 from __future__ import annotations
 

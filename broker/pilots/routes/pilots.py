@@ -1,4 +1,4 @@
-"""Pilots: a job, or why there is none; reports of their machines and jobs."""
+"""The HTTP API of pilots: a job, or why there is none; reports of their machines and jobs."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""Commands about SubmitPools and matching specs: ``broker match`` and ``broker pool``."""

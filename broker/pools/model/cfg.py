@@ -1,4 +1,4 @@
-"""Configuration text: one option per line, sections in braces; used for job descriptions and resources.
+"""CFG text, one option per line with sections in braces: a form of job descriptions and resources.
 
 Values have no type; a comma makes a list and double quotes protect it. Source: DIRAC RFC 7, the CFG form.
 """

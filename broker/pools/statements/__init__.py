@@ -1,0 +1,1 @@
+"""SubmitPools and resources as rows: registered, mapped to queues, read, removed."""

@@ -1,1 +1,1 @@
-"""Pages of retry rules."""
+"""The page of retry rules and of what they did."""

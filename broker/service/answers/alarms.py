@@ -1,4 +1,4 @@
-"""Conditions that need attention: stale sources, agents that do not work, starving tasks, failing queues."""
+"""Alarms as an answer: stale sources, agents that do not work, starving tasks, failing queues."""
 
 from __future__ import annotations
 

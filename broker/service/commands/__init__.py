@@ -1,0 +1,1 @@
+"""Commands of the service: start it, install and examine it, pause agents, alarms, tools for assistants."""

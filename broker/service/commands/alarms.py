@@ -1,4 +1,4 @@
-"""``broker alarms``: conditions that need attention."""
+"""``broker alarms``: stale sources, idle agents, failing queues and whatever else needs attention."""
 
 from __future__ import annotations
 

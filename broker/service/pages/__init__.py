@@ -1,0 +1,1 @@
+"""Pages of the service: the front page, agents and sources, alarms, plots, two times compared."""

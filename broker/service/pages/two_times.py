@@ -1,4 +1,4 @@
-"""The page that compares two times."""
+"""The page that compares two times: what waits and flows more or less, and what was changed in between."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Live events for dashboards and pages.
+"""The HTTP API of live events, for dashboards and pages.
 
 Many listeners share one check of the database a second, which runs only while there are any.
 """

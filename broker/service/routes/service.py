@@ -1,4 +1,4 @@
-"""The service: what runs, what is paused, and what needs attention."""
+"""The HTTP API about the service: what runs, what is paused, and what needs attention."""
 
 from __future__ import annotations
 

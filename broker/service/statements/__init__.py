@@ -1,0 +1,1 @@
+"""SQL about the service: cycles of agents, ages of sources, flow of work, and what metrics report."""

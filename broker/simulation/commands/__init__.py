@@ -1,1 +1,1 @@
-"""Commands that simulate a grid."""
+"""Commands about simulated grids: ``broker simulate``, ``broker calibrate`` and the demonstration."""

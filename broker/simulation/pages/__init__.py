@@ -1,0 +1,1 @@
+"""Pages of simulations and the policies that they compare."""

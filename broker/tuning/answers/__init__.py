@@ -1,0 +1,1 @@
+"""Answers about gdpconfig values and canaries, and how they are changed."""

@@ -1,0 +1,1 @@
+"""Commands about gdpconfig values and canaries: ``broker config``."""

@@ -1,0 +1,1 @@
+"""Pages of gdpconfig keys, their effect on the flow of work, and canaries."""

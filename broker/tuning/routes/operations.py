@@ -1,4 +1,4 @@
-"""Routes for operators: pinned fields of queues, and values tried on a share of the tasks."""
+"""The HTTP API for operators: pinned fields of queues, and values tried on a share of the tasks."""
 
 from __future__ import annotations
 

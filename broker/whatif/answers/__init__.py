@@ -1,0 +1,1 @@
+"""What-ifs, sweeps and previews as use cases over stored cycles."""

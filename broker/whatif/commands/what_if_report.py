@@ -1,4 +1,4 @@
-"""A difference as tables for people."""
+"""The report of ``broker what-if``: how two sides of a comparison differ, as tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who gains and who loses: the differences between two sides, by task and in total, summed over cycles. Pure.
+"""The differences between two sides of a what-if, by task and in total, summed over cycles. Pure.
 
 Programs read them as objects, one for each task and one for each brokerage. Shares are fractions of 1.
 """

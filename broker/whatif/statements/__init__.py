@@ -1,0 +1,1 @@
+"""SQL of what-ifs: stored cycles as cases, and the rows of runs."""
