@@ -1,4 +1,22 @@
-"""Columns of small numbers and figures, many pieces at once, as runs of equal values and as bytes."""
+"""Columns of small numbers and figures, many pieces at once, as runs of equal values and as bytes.
+
+A piece is the part of one decision. :func:`pack_codes` packs rows of codes (D, Q), :func:`pack_runs` figures to the
+bit, :func:`pack_small` figures of which most are whole numbers below 256.
+
+Three chunks chose 3, 1 and 3 of four queues. Their weights, one piece after the other:
+
+    weight   2.5 2.5 2.5 | 1.5 | 0.1 0.1 4.0
+    new      1   0   0   | 1   | 1   0   1      a run begins; bits from the right: 01, 01, 05
+    narrow   1           | 1   | 0       1      its value is exact in 4 bytes; one bit a run: 01, 01, 02
+    values   2.5         | 1.5 | 0.1     4.0    first those of 8 bytes, then those of 4
+
+>>> weights = np.array([2.5, 2.5, 2.5, 1.5, 0.1, 0.1, 4.0])
+>>> pieces = pack_joined_runs(weights, np.array([3, 1, 3]))
+>>> [piece.hex(" ") for piece in pieces]
+['01 01 00 00 20 40', '01 01 00 00 c0 3f', '05 02 9a 99 99 99 99 99 b9 3f 00 00 80 40']
+>>> unpack_runs(pieces[2], 3).tolist()
+[0.1, 0.1, 4.0]
+"""
 
 from __future__ import annotations
 
