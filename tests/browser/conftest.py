@@ -21,13 +21,13 @@ from broker.store.connection.database import Database
 from broker.store.scenarios.load_dump import forget_clock, load
 from broker.store.scenarios.scenario_file import Scenario
 from broker.web.mounting import page_parts
-from tests.api.kept_simulation import keep_simulation
 from tests.api.serving import TOKEN, client_of, serving, shipped
 from tests.browser.chromium import FOLDER, PATIENCE_MS, chromium
 from tests.browser.pages import KEY
 from tests.browser.visitor import HOSTILE, Visitor
 from tests.conftest import TestServer
 from tests.marked_folders import keep_to_mark
+from tests.simulation.kept_simulation import keep_simulation
 
 ARTEFACTS = Path(__file__).parents[2] / "build" / "web"
 

@@ -15,8 +15,8 @@ from broker.simulation.answers.figures_of_merit import FIGURES, cell
 from broker.simulation.answers.simulations import Curve, PolicyCurve
 from broker.simulation.pages.policies import MOST_CURVES, MOST_LINES, policies_over_hours
 from broker.store.connection.database import Database
-from tests.api.kept_simulation import keep_simulation
 from tests.cli.commands import runner
+from tests.simulation.kept_simulation import keep_simulation
 from tests.web.test_other_pages import figures
 
 SCENARIO = """

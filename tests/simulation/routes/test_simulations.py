@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+
 import httpx
+import pytest
 
 from broker.store.connection.database import Database
 from broker.whatif.statements import runs
-from tests.api.kept_simulation import keep_simulation
+from tests.api.serving import client_of, serving
+from tests.simulation.kept_simulation import keep_simulation
 
 V1 = "/api/v1"
+
+
+@pytest.fixture
+def client(shared: Database, tmp_path: Path) -> Iterator[httpx.Client]:
+    with serving(shared, tmp_path) as server, client_of(server) as http_client:
+        yield http_client
 
 
 def test_simulations_are_listed_and_found(shared: Database, client: httpx.Client) -> None:

@@ -26,10 +26,10 @@ from broker.resources import path
 from broker.service.routes.metrics import BrokerMetrics, Growth, rejections_in, submitted_pilots
 from broker.service.statements.metric_reads import current_state
 from broker.store.connection.database import Database
-from tests.api import promql
 from tests.api.decided import decided_database
 from tests.api.serving import client_of, serving, shipped
 from tests.conftest import TestServer
+from tests.service import promql
 
 MONITORING = "config/monitoring"
 DURATION = re.compile(r"\d+[smhd]")
@@ -188,7 +188,7 @@ def test_every_alert_links_to_a_page_and_a_runbook() -> None:
         page, docs = rule["annotations"]["page_url"], rule["annotations"]["runbook_url"]
         assert is_page(page.removeprefix("{{ $externalLabels.broker_page }}")), rule["alert"]
         name = docs.removeprefix("{{ $externalLabels.broker_docs }}/how-to/").removesuffix(".html")
-        assert (Path(__file__).parents[2] / f"docs/how-to/{name}.md").is_file(), rule["alert"]
+        assert (Path(__file__).parents[3] / f"docs/how-to/{name}.md").is_file(), rule["alert"]
 
 
 def is_page(address: str) -> bool:
