@@ -1,4 +1,4 @@
-"""The changelog is readable: one line per change, no line twice, and a limited number in the newest version."""
+"""The changelog is readable: one short line per change, no line twice, and a limited number in the newest version."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 from tests.docs.source_tree import ROOT
 
 MOST_LINES = 150
+LONGEST_LINE = 220
 
 
 def newest(text: str) -> list[str]:
@@ -30,6 +31,11 @@ def test_each_change_is_one_line_without_repetition() -> None:
 
 def test_the_newest_version_has_a_limited_number_of_lines() -> None:
     assert 0 < len(newest((ROOT / "CHANGELOG.md").read_text(encoding="utf-8"))) <= MOST_LINES
+
+
+def test_lines_of_the_newest_version_are_short() -> None:
+    lines = newest((ROOT / "CHANGELOG.md").read_text(encoding="utf-8"))
+    assert [line for line in lines if len(line) > LONGEST_LINE] == []
 
 
 @pytest.mark.parametrize(
