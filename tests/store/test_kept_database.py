@@ -10,6 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from broker.store.connection.database import Database
+from tests import kept_database
 from tests.conftest import TestServer
 from tests.kept_database import KeptDatabase
 
@@ -71,6 +72,8 @@ def test_rows_sequences_statistics_and_settings_are_reset(reused_database: KeptD
         "CREATE FUNCTION broker.left_over() RETURNS int LANGUAGE sql AS 'SELECT 1'",
         "CREATE SCHEMA left_over",
         "GRANT SELECT ON doma_panda.jedi_tasks TO pg_monitor",
+        "GRANT SELECT (splitrule) ON doma_panda.jedi_tasks TO pg_monitor",
+        "ALTER TABLE doma_panda.jedi_tasks ALTER COLUMN splitrule SET NOT NULL",
         "ALTER TABLE doma_panda.jedi_tasks ENABLE ROW LEVEL SECURITY",
     ],
 )
@@ -82,8 +85,11 @@ def test_any_other_change_gives_the_next_test_a_new_database(reused_database: Ke
     assert reused_database.take().url != database.url
 
 
-def test_a_database_still_in_use_or_closed_is_not_reused(reused_database: KeptDatabase) -> None:
+def test_a_database_still_in_use_or_closed_is_not_reused(
+    reused_database: KeptDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A client that is still connected might write into the next test."""
+    monkeypatch.setattr(kept_database, "LEAVING_S", 0.1)
     database = reused_database.take()
     with contextlib.closing(psycopg.connect(database.url)):
         reused_database.give_back()

@@ -70,7 +70,7 @@ def test_services_and_leases_are_read_from_the_database(database: Database) -> N
 
 
 def test_a_silent_database_is_not_waited_for(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health, "ANSWER_WITHIN_S", 2.0)
+    monkeypatch.setattr(health, "ANSWER_WITHIN_S", 1.0)
     with silent_proxy(database.url) as proxy:
         original = psycopg.connect
 

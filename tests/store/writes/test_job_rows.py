@@ -11,7 +11,13 @@ import sqlalchemy as sa
 from broker.domain.placements import Placement, TaskSeen
 from broker.store.connection.database import Database
 from broker.store.writes import job_row_sql as assignment_sql
-from broker.store.writes.job_rows import HOLDABLE_STATUSES, AssignmentWriter, ContendedFilesError, Written
+from broker.store.writes.job_rows import (
+    HOLDABLE_STATUSES,
+    LOCK_WAIT_S,
+    AssignmentWriter,
+    ContendedFilesError,
+    Written,
+)
 from tests.store.small_work import NAIVE_NOW, NOW, all_rows, placement, seed
 
 THREE_JOBS: list[tuple[int, str, Sequence[int]]] = [
@@ -21,9 +27,12 @@ THREE_JOBS: list[tuple[int, str, Sequence[int]]] = [
 ]
 
 
-def write(database: Database, job_placement: Placement, now: datetime = NOW) -> Written:
+def write(
+    database: Database, job_placement: Placement, now: datetime = NOW, *, lock_wait_s: float = LOCK_WAIT_S
+) -> Written:
     with database.begin() as connection:
-        return AssignmentWriter(Database.raw(connection), database.names, now).write(job_placement)
+        writer = AssignmentWriter(Database.raw(connection), database.names, now, lock_wait_s=lock_wait_s)
+        return writer.write(job_placement)
 
 
 def change(database: Database, statement: str) -> None:
@@ -231,7 +240,7 @@ def test_a_task_locked_by_another_writer_is_left_for_the_next_cycle(database: Da
     seed(database)
     with database.begin() as other_writer:
         other_writer.execute(sa.text("UPDATE doma_panda.jedi_tasks SET goal = 1 WHERE jeditaskid = 1"))
-        assert write(database, placement(THREE_JOBS)).tasks_skipped == {1}
+        assert write(database, placement(THREE_JOBS), lock_wait_s=0.05).tasks_skipped == {1}
     assert write(database, placement(THREE_JOBS[:2])).kept.all()
 
 

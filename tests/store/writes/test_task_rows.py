@@ -13,6 +13,7 @@ from broker.store.connection.database import Database
 from broker.store.scenarios.load_dump import load
 from broker.store.service import leases
 from broker.store.service.leases import LeaseTerms, StaleLeaseError
+from broker.store.writes.job_rows import LOCK_WAIT_S
 from broker.store.writes.task_rows import NucleiWritten, NucleusWriter
 from tests.brokerages.small_grid import NOW, TASK
 from tests.brokerages.task_grid import LOG, OUTPUT, rows, task_scenario, waiting
@@ -26,9 +27,10 @@ OTHER = TASK + 1
 STATE = "SELECT jeditaskid, status, nucleus FROM doma_panda.jedi_tasks ORDER BY 1"
 
 
-def write(database: Database, placement: TaskPlacement) -> NucleiWritten:
+def write(database: Database, placement: TaskPlacement, *, lock_wait_s: float = LOCK_WAIT_S) -> NucleiWritten:
     with database.begin() as connection:
-        return NucleusWriter(Database.raw(connection), database.names, NOW).write(placement)
+        writer = NucleusWriter(Database.raw(connection), database.names, NOW, lock_wait_s=lock_wait_s)
+        return writer.write(placement)
 
 
 def run(database: Database, statement: str) -> None:
@@ -115,7 +117,7 @@ def test_an_expired_lock_is_ignored(task_database: Database) -> None:
 def test_a_row_locked_by_another_transaction_is_skipped(task_database: Database) -> None:
     with task_database.begin() as holder:
         holder.execute(sa.text("SELECT 1 FROM doma_panda.jedi_tasks WHERE jeditaskid = 7000 FOR UPDATE"))
-        assert write(task_database, TaskPlacement((ASSIGNED,))).tasks_skipped == {TASK}
+        assert write(task_database, TaskPlacement((ASSIGNED,)), lock_wait_s=0.05).tasks_skipped == {TASK}
 
 
 def test_an_assignment_is_written_once(task_database: Database) -> None:
