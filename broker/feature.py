@@ -28,8 +28,9 @@ class Command:
         place: its place in that list, smallest first; commands with the same place are sorted by name.
         watched: what only lists things and therefore has ``--watch``: the command's name, or ``GROUP COMMAND`` of a
             group.
-        elsewhere: ``module:function`` that serves the command from a remote broker, as ``broker --server URL``: called
-            with the client and the arguments.
+        elsewhere: ``module:attribute`` of what serves the command from a remote broker, as ``broker --server URL``: a
+            function of the client and the arguments, see :mod:`broker.cli.elsewhere`, or for a group a mapping of such
+            functions by command. Empty if the command works on the broker's own machine only.
     """
 
     name: str

@@ -13,12 +13,14 @@ FEATURE = Feature(
             "broker.decisions.commands.explain:explain",
             "Explain the last decision about a task, with reasons and weights.",
             place=170,
+            elsewhere="broker.decisions.commands.explain:EXPLAIN_ELSEWHERE",
         ),
         Command(
             "why-not",
             "broker.decisions.commands.explain:why_not",
             "Explain why a queue was not chosen for a task.",
             place=180,
+            elsewhere="broker.decisions.commands.explain:WHY_NOT_ELSEWHERE",
         ),
         Command(
             "replay",

@@ -29,6 +29,7 @@ FEATURE = Feature(
             "Show what a queue gets and why not more, its history, and pinned fields.",
             place=410,
             watched=("queue history", "queue show"),
+            elsewhere="broker.feeds.commands.queue:ELSEWHERE",
         ),
     ),
     routes=("broker.feeds.routes.sources",),

@@ -21,6 +21,7 @@ FEATURE = Feature(
             "List queues: what they got, and what rejected them.",
             place=120,
             watched=("queues",),
+            elsewhere="broker.grid.commands.queues:ELSEWHERE",
         ),
         Command(
             "nucleus",
@@ -28,6 +29,7 @@ FEATURE = Feature(
             "Show what a nucleus collects, or all of them.",
             place=130,
             watched=("nucleus",),
+            elsewhere="broker.grid.commands.nucleus:ELSEWHERE",
         ),
         Command(
             "links",
@@ -35,6 +37,7 @@ FEATURE = Feature(
             "List links to nuclei, with the files queued on them.",
             place=140,
             watched=("links",),
+            elsewhere="broker.grid.commands.links:ELSEWHERE",
         ),
         Command(
             "shares",
@@ -42,6 +45,7 @@ FEATURE = Feature(
             "Show global shares: target, running, waiting.",
             place=150,
             watched=("shares",),
+            elsewhere="broker.grid.commands.shares:ELSEWHERE",
         ),
         Command(
             "share",

@@ -14,6 +14,7 @@ FEATURE = Feature(
             "List tasks and why they wait, waiting ones first.",
             place=100,
             watched=("tasks",),
+            elsewhere="broker.history.commands.tasks:ELSEWHERE",
         ),
         Command(
             "reasons",
@@ -21,6 +22,7 @@ FEATURE = Feature(
             "List what waits by reason, most frequent first.",
             place=110,
             watched=("reasons",),
+            elsewhere="broker.history.commands.reasons:ELSEWHERE",
         ),
         Command(
             "user",
@@ -28,6 +30,7 @@ FEATURE = Feature(
             "Show a user's tasks, throttles and quota.",
             place=160,
             watched=("user",),
+            elsewhere="broker.history.commands.user:ELSEWHERE",
         ),
         Command(
             "history",
@@ -35,9 +38,15 @@ FEATURE = Feature(
             "Show what happened to a task, and what else changed.",
             place=190,
             watched=("history",),
+            elsewhere="broker.history.commands.history:ELSEWHERE",
         ),
         Command(
-            "story", "broker.history.commands.history:history", "The same as history.", place=200, watched=("story",)
+            "story",
+            "broker.history.commands.history:history",
+            "The same as history.",
+            place=200,
+            watched=("story",),
+            elsewhere="broker.history.commands.history:ELSEWHERE",
         ),
         Command(
             "jobs",
@@ -45,8 +54,15 @@ FEATURE = Feature(
             "List jobs: states, queues, and why they failed.",
             place=120,
             watched=("jobs",),
+            elsewhere="broker.history.commands.jobs:JOBS_ELSEWHERE",
         ),
-        Command("job", "broker.history.commands.jobs:job", "Show a job: why it is there, why it failed.", place=125),
+        Command(
+            "job",
+            "broker.history.commands.jobs:job",
+            "Show a job: why it is there, why it failed.",
+            place=125,
+            elsewhere="broker.history.commands.jobs:JOB_ELSEWHERE",
+        ),
     ),
     routes=("broker.history.routes.jobs", "broker.history.routes.search"),
     pages=(

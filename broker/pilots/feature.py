@@ -20,6 +20,7 @@ FEATURE = Feature(
             "broker.pilots.commands.match_job:match_job",
             "Give a job to a pilot, or show why there is none.",
             place=370,
+            elsewhere="broker.pilots.commands.match_job:ELSEWHERE",
         ),
         Command(
             "pilots",

@@ -12,8 +12,20 @@ FEATURE = Feature(
         "rucio_output": "agents.tasks.rucio_output:RucioOutputAgent",
     },
     commands=(
-        Command("submit", "broker.tasks.commands.submit:submit", "Submit jobs from a file, by its kind.", place=380),
-        Command("task", "broker.tasks.commands.task:app", "Submit, kill, retry and reassign tasks.", place=390),
+        Command(
+            "submit",
+            "broker.tasks.commands.submit:submit",
+            "Submit jobs from a file, by its kind.",
+            place=380,
+            elsewhere="broker.tasks.commands.submit:ELSEWHERE",
+        ),
+        Command(
+            "task",
+            "broker.tasks.commands.task:app",
+            "Submit, kill, retry and reassign tasks.",
+            place=390,
+            elsewhere="broker.tasks.commands.task:ELSEWHERE",
+        ),
         Command(
             "outputs",
             "broker.tasks.commands.outputs:app",

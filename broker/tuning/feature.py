@@ -14,6 +14,7 @@ FEATURE = Feature(
             "List, read and set tuning values.",
             place=320,
             watched=("config history", "config list"),
+            elsewhere="broker.tuning.commands.config:ELSEWHERE",
         ),
     ),
     routes=(

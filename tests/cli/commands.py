@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import pytest
 
+from broker.cli import remote
 from broker.cli.main import main
+from broker.feature import commands
 
 
 @dataclass(frozen=True)
@@ -36,3 +39,13 @@ def runner(capsys: pytest.CaptureFixture[str], *front: str) -> Command:
         return Outcome(end.value.code, captured.out, captured.err)
 
     return run
+
+
+def remote_commands() -> list[str]:
+    """The commands that ``broker --server`` serves."""
+    paths: list[str] = []
+    for command in commands():
+        served = remote.load(command) if command.elsewhere else {}
+        inner = [f"{command.name} {name}" for name in served] if isinstance(served, Mapping) else [command.name]
+        paths += inner
+    return paths

@@ -14,7 +14,6 @@ import typer
 
 from broker.api.server import ApiServer
 from broker.cli import entry, remote
-from broker.cli.remote import ANSWERS
 from broker.store.connection.database import Database
 from gridbroker_client import (
     BrokerClient,
@@ -28,7 +27,7 @@ from gridbroker_client import (
 from tests.api.decided import decided_server
 from tests.api.serving import TOKEN
 from tests.brokerages.small_grid import TASK
-from tests.cli.commands import runner
+from tests.cli.commands import remote_commands, runner
 from tests.conftest import TestServer
 
 
@@ -262,7 +261,7 @@ def test_an_unreachable_broker_is_reported_as_json(
 
 
 def test_every_remote_command_is_a_local_command() -> None:
-    for path in (*remote.HANDLERS, *ANSWERS):
+    for path in remote_commands():
         with pytest.raises(typer.Exit):
             remote._parsed([*path.split(), "--help"])
 

@@ -10,15 +10,14 @@ from typing import Any
 import pytest
 
 from broker.api.server import ApiServer
-from broker.cli import entry, remote
-from broker.cli.remote import ANSWERS
+from broker.cli import entry
 from broker.errors import NOT_PLACED
 from broker.store.connection.database import Database
 from broker.tasks.model.verbs import VERBS
 from tests.api.decided import decided_server
 from tests.api.serving import TOKEN
 from tests.brokerages.small_grid import TASK
-from tests.cli.commands import runner
+from tests.cli.commands import remote_commands, runner
 from tests.conftest import TestServer
 
 KEY, WHY = "NQUEUED_SAT_CAP", ("--reason", "try")
@@ -28,6 +27,7 @@ READING: dict[str, tuple[str, ...]] = {
     "explain": (str(TASK),),
     "why-not": (str(TASK + 2), "ALPHA_MCORE"),
     "history": (str(TASK),),
+    "story": (str(TASK),),
     "jobs": ("--task", str(TASK)),
     "job": ("1",),
     "queues": (),
@@ -63,8 +63,8 @@ BEFORE: dict[str, tuple[str, ...]] = {
     "resume": ("pause", "timeouts", *WHY, "--until", "1h"),
 }
 #: Tested where a file or a mapped queue exists, in tests/api/test_routes.py and tests/pools/commands, or where each
-#: command can run twice, in tests/tasks/test_verbs_elsewhere.py.
-ELSEWHERE = {"submit", "match-job", "task submit", *(f"task {verb}" for verb in VERBS)}
+#: command can run twice, in tests/tasks/test_verbs_elsewhere.py; mcp in tests/service/test_mcp_stdio.py.
+ELSEWHERE = {"mcp", "submit", "match-job", "task submit", *(f"task {verb}" for verb in VERBS)}
 #: Fields that differ between two calls: times, the caller, and the number of the next version.
 OF_THE_MOMENT = {
     "now",
@@ -126,4 +126,4 @@ def test_a_command_prints_the_answer_of_the_api(
 
 
 def test_every_command_with_a_remote_form_is_compared() -> None:
-    assert {*READING, *CHANGING} | ELSEWHERE == {*ANSWERS, *remote.HANDLERS}
+    assert {*READING, *CHANGING} | ELSEWHERE == {*remote_commands()}

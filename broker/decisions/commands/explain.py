@@ -5,11 +5,12 @@ On the terminal a decision shows the answer, what would help, its position among
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from broker.cli.context import at_option, check_time, moment_of, open_store, settings_of
+from broker.cli.elsewhere import Arguments, Document, RemoteAnswer
 from broker.cli.output import Column, print_facts, print_json, print_table, say
 from broker.cli.rendering.cells import Percent, Since, remark
 from broker.cli.rendering.plot_option import Plot, check_plot
@@ -39,6 +40,9 @@ from broker.decisions.answers.sentences import (
 from broker.domain.rejection_counts import Counts
 from broker.errors import NOT_PLACED
 from broker.store.query_context import QueryContext
+
+if TYPE_CHECKING:
+    from gridbroker_client import BrokerClient
 
 #: Most helpful changes shown; the others are in --json.
 SHOWN_REMEDIES = 6
@@ -301,3 +305,15 @@ def _show_every_rule(line: WhyNotLine) -> None:
         for one in line.every_rule
     ]
     print_table(("rule", Column("code", give_up=1), "says", "saw"), rows, title=line.candidate.name)
+
+
+def _ask(client: BrokerClient, given: Arguments) -> Document:
+    return client.explain(
+        given["task"], brokerage=given.get("brokerage"), evaluate=given.get("evaluate", True) and client.has_token
+    )
+
+
+EXPLAIN_ELSEWHERE = RemoteAnswer(_ask, TaskDecision, show_explained)
+WHY_NOT_ELSEWHERE = RemoteAnswer(
+    lambda client, given: client.why_not(given["task"], given["queue"]), WhyNot, show_why_not, "answers"
+)

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import json as json_format
 from datetime import datetime
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from broker.cli.context import end_of, moment_of, open_store
+from broker.cli.context import duration, end_of, moment_of, open_store
+from broker.cli.elsewhere import Arguments, Documents, RemoteDocuments
 from broker.cli.output import print_json, print_table, remark
 from broker.domain.queue_fields import BadFieldValue, field_value
 from broker.errors import REFUSED, WRONG_USAGE, BrokerError
 from broker.feeds.statements.feed_runs import ChangeRecord, changes_of_queue
 from broker.feeds.statements.queue_pins import Pin, end_pin, held_pins, pins_of_queue, set_pin
 from broker.feeds.statements.table_writing import queue_names
-from broker.grid.commands.queues import show_queue
+from broker.grid.commands.queues import SHOW_ELSEWHERE, show_queue
 from broker.store.connection.database import Database
 from broker.store.query_context import known_name
 from broker.tuning.answers.values import Editor, editor_name
+
+if TYPE_CHECKING:
+    from gridbroker_client import BrokerClient
 
 app = typer.Typer(no_args_is_help=True)
 app.command(name="show")(show_queue)
@@ -159,3 +163,17 @@ def _pin(pin: Pin, now: datetime) -> list[dict[str, Any]]:
 
 def _short(value: Any) -> Any:
     return value if isinstance(value, str | int | float | bool | None) else json_format.dumps(value)
+
+
+def _pins(client: BrokerClient, given: Arguments) -> Documents:
+    for_s = duration(given["ends"], "--until").total_seconds()
+    for text in given["values"]:
+        field, _, value = text.partition("=")
+        yield client.pin(given["queue"], field, value, reason=given["reason"], for_s=for_s)
+
+
+def _unpin(client: BrokerClient, given: Arguments) -> Documents:
+    return [client.unpin(given["queue"], field) for field in given["fields"]]
+
+
+ELSEWHERE = {"show": SHOW_ELSEWHERE, "set": RemoteDocuments(_pins), "unset": RemoteDocuments(_unpin)}

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from broker.cli.context import query_context
+from broker.cli.elsewhere import LARGEST_PAGE, Arguments, Document, RemoteAnswer
 from broker.cli.output import Column, print_json, print_table, say
 from broker.grid.answers.links import links as all_links
 from broker.grid.answers.models import LinkFilters, Links
+
+if TYPE_CHECKING:
+    from gridbroker_client import BrokerClient
 
 
 def links(
@@ -60,3 +64,11 @@ def show_links(page: Links) -> None:
     print_table(columns, rows, title=f"Links: {page.total}; cap {page.cap_key}")
     if page.total > len(page.links):
         say(f"{page.total - len(page.links)} more; --limit shows more of them")
+
+
+def _ask(client: BrokerClient, given: Arguments) -> Document:
+    limit = min(given["limit"], LARGEST_PAGE)
+    return client.links(source=given["source"], nucleus=given["nucleus"], full=given["full"], limit=limit)
+
+
+ELSEWHERE = RemoteAnswer(_ask, Links, show_links, "links")

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from broker.cli.context import Json, query_context
+from broker.cli.elsewhere import Arguments, Document, RemoteAnswer
 from broker.cli.output import Column, print_json, print_table, say
 from broker.cli.rendering.cells import Percent
 from broker.decisions.answers.phrases import many
 from broker.grid.answers.models import Nuclei, NucleusAnswer
 from broker.grid.answers.queues import nuclei, nucleus_answer
+
+if TYPE_CHECKING:
+    from gridbroker_client import BrokerClient
 
 MOST_LINKS = 10
 
@@ -88,3 +92,17 @@ def show_nucleus(answer: NucleusAnswer) -> None:
     links = [(one.source, one.queued_files, one.cap_files, one.full) for one in answer.links[:MOST_LINKS]]
     print_table(("from", "files queued", "cap", "full"), links, title="Links with most files queued")
     say(f"Queues of the site: {', '.join(answer.queues) or 'none'}")
+
+
+def _ask(client: BrokerClient, given: Arguments) -> Document:
+    return client.nuclei() if given["name"] is None else client.nucleus(given["name"])
+
+
+def _show(answer: Nuclei | NucleusAnswer) -> None:
+    if isinstance(answer, Nuclei):
+        show_nuclei(answer)
+    else:
+        show_nucleus(answer)
+
+
+ELSEWHERE = RemoteAnswer(_ask, Nuclei | NucleusAnswer, _show)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from broker.cli.context import Json, query_context
+from broker.cli.elsewhere import Arguments, Document, RemoteAnswer
 from broker.cli.output import Column, print_facts, print_json, print_table, say
 from broker.cli.rendering.cells import Since
 from broker.decisions.answers.phrases import with_unit
@@ -14,6 +15,9 @@ from broker.grid.answers.models import BrokerageAtQueue, QueueAnswer, QueueFilte
 from broker.grid.answers.queue import near_miss_sentence, queue_answer, queue_sentences
 from broker.grid.answers.queues import queues as all_queues
 from broker.history.answers.tasks import known_queue_filters
+
+if TYPE_CHECKING:
+    from gridbroker_client import BrokerClient
 
 MOST_MISSES = 8
 MOST_LINKS = 10
@@ -171,3 +175,13 @@ def _show_pins(answer: QueueAnswer) -> None:
     if answer.pins:
         rows = [(pin.field, str(pin.value), pin.until, pin.editor, pin.reason) for pin in answer.pins]
         print_table(("field", "held at", "until", "by", "reason"), rows, title="Held by operators")
+
+
+def _ask(client: BrokerClient, given: Arguments) -> Document:
+    return client.queues(status=given["status"], site=given["site"], idle=given["idle"])
+
+
+ELSEWHERE = RemoteAnswer(_ask, Queues, show_queues, "queues")
+SHOW_ELSEWHERE = RemoteAnswer(
+    lambda client, given: client.queue(given["queue"], evaluate=client.has_token), QueueAnswer, show_queue_answer
+)

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from broker.cli.context import query_context
+from broker.cli.elsewhere import RemoteAnswer
 from broker.cli.output import Column, print_json, print_table
 from broker.cli.rendering.cells import Percent
 from broker.cli.rendering.plot_option import Plot, check_plot
@@ -64,3 +65,6 @@ def _row(line: ShareLine) -> tuple[object, ...]:
 
 def _share(percent: float | None) -> Percent:
     return Percent(None if percent is None else percent / 100.0)
+
+
+ELSEWHERE = RemoteAnswer(lambda client, given: client.shares(), Shares, show_shares, "shares")

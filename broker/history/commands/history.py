@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from broker.cli.context import duration, moment_of, open_store, settings_of
+from broker.cli.elsewhere import RemoteAnswer
 from broker.cli.output import print_json, print_table
 from broker.cli.rendering.plot_option import Plot, check_plot
 from broker.history.answers.history import History, event_sentence, history as history_of
@@ -44,3 +45,6 @@ def show_history(record: History) -> None:
     """Print what happened to a task as a table."""
     rows = [(event.at, event.event, event_sentence(event)) for event in record.events]
     print_table(("at", "event", ""), rows, title=f"Task {record.jeditaskid}")
+
+
+ELSEWHERE = RemoteAnswer(lambda client, given: client.history(given["task"]), History, show_history, "events")

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from broker.cli.context import Json, query_context
+from broker.cli.elsewhere import LARGEST_PAGE, Arguments, Document, RemoteAnswer
 from broker.cli.output import Column, print_json, print_table, say
 from broker.history.answers.job import job_answer, job_list
 from broker.history.answers.job_models import MOST_LINES, JobAnswer, JobFilters, JobLine, JobList
 from broker.history.model.error_classes import Failure
+
+if TYPE_CHECKING:
+    from gridbroker_client import BrokerClient
 
 COLUMNS = (
     "job", Column("task", 3), "state", "queue", "error", Column("fault", 1), Column("why", 2), Column("MB", 5),
@@ -126,3 +130,12 @@ def _row(line: JobLine) -> tuple[object, ...]:
     cause = ("", "", "") if failure is None else (failure.error, failure.fault, failure.meaning)
     place = (line.pandaid, line.jeditaskid, line.jobstatus, line.computingsite)
     return (*place, *cause, line.minramcount, line.started_at, line.ended_at)
+
+
+def _ask(client: BrokerClient, given: Arguments) -> Document:
+    filters = {name: given[name] for name in JobFilters.model_fields if name != "limit" and name in given}
+    return client.jobs(**filters, limit=min(given["limit"], LARGEST_PAGE))
+
+
+JOBS_ELSEWHERE = RemoteAnswer(_ask, JobList, show_jobs, "jobs")
+JOB_ELSEWHERE = RemoteAnswer(lambda client, given: client.job(given["pandaid"]), JobAnswer, show_job)

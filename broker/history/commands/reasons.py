@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from broker.brokerages.registry import offered
 from broker.cli.context import Json, duration, query_context
+from broker.cli.elsewhere import Arguments, Document, NotRemote, RemoteAnswer
 from broker.cli.output import Column, print_json, print_table, say
 from broker.cli.rendering.cells import Since, utc
 from broker.domain.instants import length
 from broker.history.answers.list_models import ReasonFilters, ReasonLine, Reasons
 from broker.history.answers.reasons import reasons as reasons_now
 from broker.history.answers.tasks import known_value
+
+if TYPE_CHECKING:
+    from gridbroker_client import BrokerClient
 
 
 def reasons(
@@ -71,3 +75,13 @@ def show_reasons(answer: Reasons, with_rules: bool = False) -> None:
 
 def _change(line: ReasonLine) -> str:
     return "" if line.chunks_before is None else f"{line.chunks - line.chunks_before:+d}"
+
+
+def _ask(client: BrokerClient, given: Arguments) -> Document:
+    if given["rules"]:
+        raise NotRemote("the counts by rule are read on the broker's own machine", "--rules", "leave it out")
+    window_s = duration(given["compare"], "--compare").total_seconds()
+    return client.reasons(brokerage=given["brokerage"], window_s=window_s)
+
+
+ELSEWHERE = RemoteAnswer(_ask, Reasons, show_reasons)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from broker.cli.context import duration, query_context
+from broker.cli.elsewhere import LARGEST_PAGE, Arguments, Document, RemoteAnswer
 from broker.cli.output import Column, print_json, print_table, say
 from broker.cli.rendering.cells import Since
 from broker.decisions.answers.phrases import throttle
 from broker.history.answers.list_models import MOST_LINES, TaskFilters, TaskLine, TaskList
 from broker.history.answers.tasks import known_task_filters, task_list
+
+if TYPE_CHECKING:
+    from gridbroker_client import BrokerClient
 
 COLUMNS = (
     Column("task"),
@@ -105,3 +110,12 @@ def _row(line: TaskLine, answer: TaskList) -> tuple[object, ...]:
         task.taskname or "",
         line.queues,
     )
+
+
+def _ask(client: BrokerClient, given: Arguments) -> Document:
+    since = None if given["since"] is None else datetime.now(UTC) - duration(given["since"], "--since")
+    filters = {name: given[name] for name in ("user", "status", "reason", "queue", "nucleus", "gshare")}
+    return client.tasks(**filters, since=since, limit=min(given["limit"], LARGEST_PAGE))
+
+
+ELSEWHERE = RemoteAnswer(_ask, TaskList, show_task_list, "tasks")

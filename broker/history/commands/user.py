@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from broker.cli.context import Json, query_context
+from broker.cli.elsewhere import RemoteAnswer
 from broker.cli.output import print_json, print_table, say
 from broker.decisions.answers.known_reasons import cure
 from broker.decisions.answers.phrases import many, number, size
@@ -71,3 +72,6 @@ def _show_use(answer: UserAnswer) -> None:
         for quota in answer.quotas
     ]
     print_table(("place", "used", "limit"), quotas, title="Quota")
+
+
+ELSEWHERE = RemoteAnswer(lambda client, given: client.user(given["name"]), UserAnswer, show_user)

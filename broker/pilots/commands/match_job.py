@@ -5,12 +5,13 @@ from __future__ import annotations
 import secrets
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
 
 from broker.cli.context import SCENARIO_IF_LOADED, at_option, moment_of, open_store
+from broker.cli.elsewhere import Arguments, Documents, RemoteDocuments
 from broker.cli.output import print_json, print_table, remark
 from broker.matching.specs.spec import OWN
 from broker.pilots.answers.matched_job import MatchedJob, matched_job
@@ -22,6 +23,9 @@ from broker.pilots.statements.matches import Match
 from broker.pilots.statements.presented_nodes import note_pilot
 from broker.pools.answers.spec_files import read_node_file
 from broker.store.connection.database import Database
+
+if TYPE_CHECKING:
+    from gridbroker_client import BrokerClient
 
 
 def match_job(
@@ -108,3 +112,14 @@ def _show(job: MatchedJob, document: dict[str, Any] | None) -> None:
     if (share := job.allotted) is not None:
         columns = ("cores", "memory (MB)", "memory limit (MB)", "GPUs", "scratch (MB)")
         print_table(columns, [(share.cores, share.ram_mb, share.ram_limit_mb, share.gpus, share.scratch_mb)])
+
+
+def _ask(client: BrokerClient, given: Arguments) -> Documents:
+    names = {"vo": "vo", "cpu_time": "cpu_time_s", "resource_type": "resource_type", "owner": "owner"}
+    fields = {field: given[argument] for argument, field in names.items() if given[argument] is not None}
+    fields |= {"owner_group": given["owner_group"]} if given["owner_group"] else {}
+    fields["platforms"] = list(given["platform"] or ())
+    return [client.match_job(given["site"], given["ce"], given["queue"], **fields)]
+
+
+ELSEWHERE = RemoteDocuments(_ask)

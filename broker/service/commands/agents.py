@@ -9,10 +9,11 @@ from typing import Annotated
 import typer
 
 from broker.cli.context import open_store, settings_of
+from broker.cli.elsewhere import RemoteAnswer
 from broker.cli.output import Column, print_json, print_table
 from broker.cli.rendering.cells import Since, utc
 from broker.domain.parts import MARK
-from broker.service.answers.models import AgentLine
+from broker.service.answers.models import AgentLine, ServiceAnswer
 from broker.service.answers.service import agent_lines
 from broker.service.commands.health import check
 from broker.service.statements.agent_cycles import database_clock
@@ -105,3 +106,10 @@ def _paused(line: AgentLine) -> str:
         return ""
     end = "until resumed" if pause.until == UNTIL_RESUMED else f"until {utc(pause.until)}"
     return f"{end} by {pause.editor}: {pause.reason}"
+
+
+def _show(answer: ServiceAnswer) -> None:
+    show_agents(answer.agents, answer.now)
+
+
+ELSEWHERE = RemoteAnswer(lambda client, given: client.agents(), ServiceAnswer, _show, "agents")

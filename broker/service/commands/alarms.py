@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from broker.cli.context import query_context
+from broker.cli.elsewhere import RemoteAnswer
 from broker.cli.output import Column, print_json, print_table
 from broker.cli.rendering.cells import Since
 from broker.service.answers.alarm_sentences import alarm_lines
@@ -51,3 +52,6 @@ def show_alarms(answer: Alarms) -> None:
     if looked_at:
         columns.append(Column("looks at it", give_up=3))
     print_table(columns, rows, title="Alarms")
+
+
+ELSEWHERE = RemoteAnswer(lambda client, given: client.alarms(), Alarms, show_alarms, "alarms")

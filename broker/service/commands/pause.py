@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from agents.service import registry
-from broker.cli.context import end_of, open_store
+from broker.cli.context import duration, end_of, open_store
+from broker.cli.elsewhere import Arguments, Documents, RemoteDocuments
 from broker.cli.output import print_json
 from broker.cli.rendering.cells import remark, utc
 from broker.errors import REFUSED, WRONG_USAGE, BrokerError
@@ -15,6 +16,9 @@ from broker.service.statements.agent_cycles import database_clock
 from broker.store.query_context import NothingFound
 from broker.store.service import agent_pauses
 from broker.tuning.answers.values import Editor, editor_name
+
+if TYPE_CHECKING:
+    from gridbroker_client import BrokerClient
 
 Agent = Annotated[str, typer.Argument(metavar="AGENT|all", help="An agent, or all of them.", show_default=False)]
 Json = Annotated[bool, typer.Option("--json", help="One object on one line.")]
@@ -74,3 +78,12 @@ def resume(context: typer.Context, agent: Agent, editor: Editor = None, as_json:
 def _check(agent: str) -> None:
     if agent != agent_pauses.ALL and agent not in registry.NAMES:
         raise NothingFound("agent", agent, "broker agents", (*registry.NAMES, agent_pauses.ALL))
+
+
+def _pause(client: BrokerClient, given: Arguments) -> Documents:
+    for_s = duration(given["ends"], "--until").total_seconds()
+    return [client.pause(given["agent"], reason=given["reason"], for_s=for_s)]
+
+
+PAUSE_ELSEWHERE = RemoteDocuments(_pause)
+RESUME_ELSEWHERE = RemoteDocuments(lambda client, given: [client.resume(given["agent"])])

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -27,6 +27,7 @@ from agents.service.configuration import (
 )
 from agents.service.leadership import LeaseKeeper, holder_name
 from broker.cli.context import SCENARIO_IF_LOADED, at_option, check_time, moment_of, open_store, settings_of
+from broker.cli.elsewhere import Arguments, Documents, NotRemote, RemoteDocuments
 from broker.cli.output import escaped, print_json, print_table, remark
 from broker.decisions.answers.rules_in_force import by_profile
 from broker.errors import (
@@ -46,6 +47,9 @@ from broker.store.connection.deadlines import DEADLINES
 from broker.store.reads.task_states import NO_SUCH_TASK
 from broker.store.service import leases
 from broker.store.service.agent_runs import OVERDUE_AFTER_S, RunOutcome, RunRecord
+
+if TYPE_CHECKING:
+    from gridbroker_client import BrokerClient
 
 SEED_BITS = 31
 COMES_BACK_WITHIN_S = 10.0
@@ -315,3 +319,16 @@ def _cell(value: object) -> object:
         more = f", ... ({len(value)})" if len(value) > LONGEST_CELL else ""
         return ", ".join(map(str, value[:LONGEST_CELL])) + more
     return ", ".join(f"{name} {inner}" for name, inner in value.items()) if isinstance(value, dict) else value
+
+
+def _ask(client: BrokerClient, given: Arguments) -> Documents:
+    if not (given["dry_run"] or given["independent"]):
+        raise NotRemote("a cycle that writes runs on the broker's own machine", "broker run", "give --dry-run")
+    answer = client.run(
+        given["agent"], tasks=given["task"] or None, seed=given["seed"], independent=given["independent"]
+    )
+    decisions: Documents = answer["decisions"]
+    return decisions
+
+
+ELSEWHERE = RemoteDocuments(_ask)

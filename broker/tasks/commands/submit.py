@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from broker.cli.context import moment_of, open_store, settings_of
+from broker.cli.elsewhere import Arguments, Documents, NotRemote, RemoteDocuments
 from broker.cli.output import Column, print_json, print_table, remark
 from broker.errors import DONE, NOT_PLACED, WRONG_USAGE, BrokerError
 from broker.formats.commands import sss
@@ -19,6 +21,9 @@ from broker.tasks.answers.submit import Grid, NotSubmitted, Planner, SubmitOptio
 from broker.tasks.answers.submitted_task import submitted_task
 from broker.tasks.statements import task_rows as sss_submissions
 from broker.tasks.statements.task_rows import Submission, Submitted
+
+if TYPE_CHECKING:
+    from gridbroker_client import BrokerClient
 
 
 class UnknownKind(BrokerError):
@@ -39,6 +44,8 @@ def plan_sss(file: Path, options: SubmitOptions, grid: Grid) -> tuple[Submission
 
 PLANNERS: dict[str, Planner] = {".xml": plan_sss, ".jdl": plan_description, ".cfg": plan_description}
 """How to plan a file, by the end of its name. Another kind is one more entry."""
+KINDS: Mapping[str, Literal["jdl", "cfg", "sss"]] = {".xml": "sss", ".jdl": "jdl", ".cfg": "cfg"}
+"""The API's name of each of these kinds."""
 TASK_PARAMETERS = "task parameters (.yaml, .json) are submitted with `broker task submit`"
 
 
@@ -124,3 +131,24 @@ def _emit(done: tuple[Submitted, ...], as_json: bool) -> None:
             remark(f"task {task.jeditaskid}: pool {task.pool_id}")
         for note in task.notes:
             remark(f"task {task.jeditaskid}: {note}")
+
+
+def _ask(client: BrokerClient, given: Arguments) -> Documents:
+    file = Path(given["file"])
+    kind = KINDS.get(file.suffix.lower())
+    if kind is None:
+        raise NotRemote(f"unknown kind of file: {file.suffix}", str(file), f"known are {', '.join(KINDS)}")
+    options = {name: given[name] for name in ("user", "vo", "label", "nucleus", "ignore_nodes") if given[name]}
+    options |= {
+        option: list(given[argument])
+        for argument, option in (("share", "shares"), ("queue_name", "queue_names"))
+        if given[argument]
+    }
+    text = file.read_text(encoding="utf-8")
+    if given["dry_run"]:
+        return [client.feasibility(kind, text, **options)]
+    tasks: Documents = client.submit(kind, text, **options)["tasks"]
+    return tasks
+
+
+ELSEWHERE = RemoteDocuments(_ask)

@@ -6,12 +6,13 @@ import json
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 import yaml
 
 from broker.cli.context import moment_of, open_store, query_context, settings_of
+from broker.cli.elsewhere import Arguments, Documents, NotRemote, RemoteDocuments
 from broker.cli.output import Column, print_json, print_table, remark
 from broker.errors import DONE, NOT_PLACED, WRONG_USAGE, BrokerError
 from broker.formats.commands.sss import instant
@@ -30,6 +31,9 @@ from broker.tasks.model.values import BadParameter
 from broker.tasks.statements.task_rows import Submitted
 from broker.tuning.answers.values import Editor, editor_name
 from broker.yaml_text import read_yaml
+
+if TYPE_CHECKING:
+    from gridbroker_client import BrokerClient
 
 MOST_ACTIONS = 50
 
@@ -300,3 +304,15 @@ def _tell(submitted: Submitted, as_json: bool) -> None:
     print_table(columns, [(submitted.jeditaskid, submitted.taskname, submitted.status, submitted.jobs)])
     for note in submitted.notes:
         remark(f"task {submitted.jeditaskid}: {note}")
+
+
+def _submit_elsewhere(client: BrokerClient, given: Arguments) -> Documents:
+    for name, option in (("dry_run", "--dry-run"), ("files", "--files"), ("at", "--at")):
+        if given[name]:
+            raise NotRemote("it is read on the broker's own machine", option, f"leave out {option}")
+    options = {name: given[name] for name in ("user", "vo", "label", "nucleus", "count", "request") if given[name]}
+    made = client.submit_task(read_parameters(given["file"]), **options)
+    return [{name: made[name] for name in ("jeditaskid", "jobs", "notes")}]
+
+
+ELSEWHERE = {"submit": RemoteDocuments(_submit_elsewhere), **verbs.ELSEWHERE}

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 import yaml
 
 from broker.cli.context import moment_of, open_store
+from broker.cli.elsewhere import Arguments, Documents, RemoteDocuments
 from broker.cli.output import print_json, print_table, remark
 from broker.tasks.answers.task_verbs import Actor, TaskActedOn, VerbRequest, act_on_task, verb_history
-from broker.tasks.model.verbs import Target, WrongVerb
+from broker.tasks.model.verbs import VERBS, Target, Verb, WrongVerb
 from broker.tuning.answers.values import Editor, editor_name
 from broker.yaml_text import read_yaml
+
+if TYPE_CHECKING:
+    from gridbroker_client import BrokerClient
 
 Task = Annotated[int, typer.Argument(metavar="TASK", help="The task (jeditaskid).")]
 Reason = Annotated[str, typer.Option("--reason", help="Reason, for the history.")]
@@ -182,3 +186,24 @@ def _from_file(file: Path | None) -> dict[str, Any]:
     if not isinstance(parameters, dict):
         raise WrongVerb("it holds no object of parameters", str(file), "write ramCount: 4000 and so on")
     return parameters
+
+
+def _act_elsewhere(verb: Verb) -> RemoteDocuments:
+    """Return the request for a verb on a task; the editor is the subject of the token."""
+
+    def ask(client: BrokerClient, given: Arguments) -> Documents:
+        body: dict[str, Any] = {"reason": given["reason"]}
+        if verb == "finish":
+            body["soft"] = given["soft"]
+        elif verb == "retry":
+            body["new_parameters"] = given_parameters(given["new"], given["new_parameters"])
+        elif verb == "reassign":
+            body |= {name: given[name] for name in ("site", "nucleus", "anew")}
+        elif verb == "priority":
+            body["priority"] = given["value"]
+        return [client.act_on_task(verb, given["task"], **body)]
+
+    return RemoteDocuments(ask)
+
+
+ELSEWHERE: Mapping[str, RemoteDocuments] = {verb: _act_elsewhere(verb) for verb in VERBS}

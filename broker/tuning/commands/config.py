@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import sqlalchemy as sa
 import typer
 
 from broker.cli.context import installed_catalogue, open_store
+from broker.cli.elsewhere import Arguments, Documents, RemoteDocuments
 from broker.cli.output import escaped, print_json, print_table, remark
 from broker.gdpconfig.catalogue import shipped_catalogue
 from broker.gdpconfig.inspection import all_states, entry_named, state_of
@@ -21,6 +22,9 @@ from broker.tuning.answers.canaries import MOST_MOVED, LimitedChange, refusals
 from broker.tuning.answers.values import Editor, editor_name, key_detail, key_summary, value_change
 from broker.tuning.commands.canary import canary
 from broker.tuning.statements.gdpconfig_rows import TuningStore
+
+if TYPE_CHECKING:
+    from gridbroker_client import BrokerClient
 
 app = typer.Typer(no_args_is_help=True)
 app.command()(canary)
@@ -302,3 +306,36 @@ def _cell(row: ConfigRow | None) -> str:
     if row is None:
         return "(default)"
     return str(row.value_json if row.type == "json" else row.value)
+
+
+def _set_elsewhere(client: BrokerClient, given: Arguments) -> Documents:
+    return [
+        client.config_set(
+            given["key"],
+            given["value"],
+            reason=given["reason"],
+            vo=given["vo"],
+            expect_version=given["expect_version"],
+        )
+    ]
+
+
+def _unset_elsewhere(client: BrokerClient, given: Arguments) -> Documents:
+    expected = given["expect_version"]
+    return [client.config_unset(given["key"], reason=given["reason"], vo=given["vo"], expect_version=expected)]
+
+
+def _roll_back_elsewhere(client: BrokerClient, given: Arguments) -> Documents:
+    expected = given["expect_version"]
+    return [client.config_rollback(given["version"], reason=given["reason"] or "", expect_version=expected)]
+
+
+ELSEWHERE = {
+    "list": RemoteDocuments(lambda client, given: client.config_list(vo=given["vo"], only_set=given["only_set"])),
+    "get": RemoteDocuments(lambda client, given: [client.config_get(given["key"], vo=given["vo"])]),
+    "set": RemoteDocuments(_set_elsewhere),
+    "unset": RemoteDocuments(_unset_elsewhere),
+    "history": RemoteDocuments(lambda client, given: client.config_history(given["key"])),
+    "diff": RemoteDocuments(lambda client, given: client.config_diff(given["first"], given["second"])),
+    "rollback": RemoteDocuments(_roll_back_elsewhere),
+}
