@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from broker.brokerages.offered import offered
+from broker.brokerages.offered import SHIPPED, offered
 from broker.feature import agent_classes
 
 CLASSES = agent_classes()
 """Agents that are not brokerages, as ``module:class``."""
 
-_SHIPPED = ("production_task", "production_job", "analysis_job", "generic_job")
-
-BROKERAGES = (*(name for name in _SHIPPED if name in offered()), *(name for name in offered() if name not in _SHIPPED))
+BROKERAGES = (*(name for name in SHIPPED if name in offered()), *(name for name in offered() if name not in SHIPPED))
 """Names of the brokerages, this distribution's first, in the order in which work passes through them."""
 
 NAMES = (*BROKERAGES, *CLASSES)

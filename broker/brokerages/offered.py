@@ -7,6 +7,8 @@ from importlib.metadata import EntryPoint
 from broker.resources import entry_points
 
 GROUP = "broker.brokerages"
+SHIPPED = ("production_task", "production_job", "analysis_job", "generic_job")
+"""The brokerages of this distribution, in the order in which work passes through them."""
 
 
 def offered() -> dict[str, EntryPoint]:

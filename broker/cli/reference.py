@@ -13,6 +13,7 @@ from pathlib import Path
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
+from broker.brokerages.offered import SHIPPED
 from broker.brokerages.registry import brokerage
 from broker.cli.application import build_app
 from broker.decisions.answers.known_reasons import known_reasons
@@ -21,9 +22,6 @@ from broker.decisions.commands.rules import kind_of
 from broker.errors import EXIT_STATUSES
 from broker.gdpconfig.catalogue import shipped_catalogue
 from broker.gdpconfig.reference import render_reference
-
-#: The brokerages of this distribution.
-SHIPPED = ("production_task", "production_job", "analysis_job", "generic_job")
 
 
 def command_line() -> str:
