@@ -72,7 +72,8 @@ WHERE relkind = 'r' AND relpersistence <> 't' AND oid >= {_OWN} AND pg_relation_
 _TABLES = f"SELECT oid FROM pg_class WHERE relkind IN ('r', 'p') AND relpersistence <> 't' AND oid >= {_OWN} ORDER BY 1"
 
 _RESTART_SEQUENCES = """
-SELECT setval(seqrelid::regclass, seqstart, false) FROM pg_sequence WHERE pg_sequence_last_value(seqrelid) IS NOT NULL"""
+SELECT setval(seqrelid::regclass, seqstart, false) FROM pg_sequence
+WHERE pg_sequence_last_value(seqrelid) IS NOT NULL"""
 
 _FORGET_STATISTICS = f"DELETE FROM pg_statistic WHERE starelid >= {_OWN}"
 
