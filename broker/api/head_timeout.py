@@ -13,7 +13,7 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 
-class OneSend:
+class BufferedTransport:
     """A transport that buffers what is written until the event loop turns, or until it is flushed.
 
     Args:
@@ -52,7 +52,7 @@ HEAD_BYTES = 64 << 10
 """Maximum size of an incomplete head."""
 
 
-class Patience:
+class HeadTimeout:
     """The head deadline of one connection, for a protocol of asyncio that has the ``loop`` and the ``transport``.
 
     A connection that sends nothing, or only a byte now and then, occupies a descriptor no longer than the deadline.
@@ -66,22 +66,22 @@ class Patience:
     transport: asyncio.Transport
     _deadline: asyncio.TimerHandle | None = None
 
-    def _send_in_one_piece(self, transport: asyncio.Transport) -> OneSend:
+    def _buffered(self, transport: asyncio.Transport) -> BufferedTransport:
         """Return a buffering transport to write to, instead of the one that sends at once."""
-        sending = OneSend(transport, self.loop)
+        sending = BufferedTransport(transport, self.loop)
         self.transport = sending  # type: ignore[assignment]
         return sending
 
     def _expect_head(self) -> None:
         if self._deadline is None:
-            self._deadline = self.loop.call_later(self.head_within_s, self._give_up)
+            self._deadline = self.loop.call_later(self.head_within_s, self._close_incomplete)
 
     def _disarm(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
 
-    def _give_up(self) -> None:
+    def _close_incomplete(self) -> None:
         self._deadline = None
         if self._is_waiting_for_a_head() and not self.transport.is_closing():
             self.transport.close()
@@ -91,13 +91,13 @@ class Patience:
         """Return whether the head of a request is incomplete."""
 
 
-class PatientH11(Patience, H11Protocol):
+class PatientH11(HeadTimeout, H11Protocol):
     """The HTTP/1.1 protocol of one connection, with a time limit on the request head."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Start the deadline for the first request of a new client."""
         super().connection_made(transport)
-        self._sending = self._send_in_one_piece(transport)
+        self._sending = self._buffered(transport)
         self._expect_head()
 
     def data_received(self, data: bytes) -> None:

@@ -7,7 +7,7 @@ import asyncio
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from broker.api.head_timeout import HEAD_BYTES, Patience, PatientH11
+from broker.api.head_timeout import HEAD_BYTES, HeadTimeout, PatientH11
 
 MOST_PIPELINED = 16
 """Maximum number of requests on one connection that wait for the answer to an earlier one."""
@@ -17,7 +17,7 @@ class _Refused(Exception):
     """The head is not acceptable; the parser stops, and the client gets 400."""
 
 
-class PatientHttpTools(Patience, HttpToolsProtocol):
+class PatientHttpTools(HeadTimeout, HttpToolsProtocol):
     """The HTTP/1.1 protocol of one connection, parsed by httptools.
 
     It handles what the parser leaves open: the size of a head and of trailers, the single ``Host``, blanks after
@@ -28,7 +28,7 @@ class PatientHttpTools(Patience, HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Start the deadline for the first request of a new client."""
         super().connection_made(transport)
-        self._sending, self._direct = self._send_in_one_piece(transport), transport
+        self._sending, self._direct = self._buffered(transport), transport
         self._idle_bytes, self._in_head, self._offers_another = 0, False, False
         self._expect_head()
 

@@ -8,14 +8,14 @@ import zlib
 _MAX_BYTES = 64 * 1024 * 1024
 
 
-def decompressed(data: bytes) -> bytes:
+def inflate(data: bytes) -> bytes:
     """Inflate compressed bytes, refusing more than the limit.
 
     Raises:
         ValueError: the data ends too early, or is larger than any part of a decision.
         zlib.error: the data is damaged.
 
-    >>> decompressed(zlib.compress(b"reasons"))
+    >>> inflate(zlib.compress(b"reasons"))
     b'reasons'
     """
     opener = zlib.decompressobj()

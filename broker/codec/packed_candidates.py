@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from broker.codec.compression import decompressed
+from broker.codec.compression import inflate
 from broker.codec.runs import pack_joined_runs, unpack_runs
 from broker.domain.arrays import Bools, Floats, Ints
 from broker.domain.chosen_candidates import (
@@ -153,7 +153,7 @@ def unpack_candidates(legend: Legend | None, data: bytes | None) -> Sequence[Can
     try:
         if data[0] == _VERSION:
             return _read(_legend(legend, data), data)
-        body = decompressed(data[_HEAD:])
+        body = inflate(data[_HEAD:])
         if data[1] & _NAMED:
             return tuple(Candidate(*one) for one in json.loads(body))
         return _read_compressed(_legend(legend, data), data, body)

@@ -15,7 +15,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from broker.codec.compression import decompressed
+from broker.codec.compression import inflate
 from broker.codec.runs import pack_codes, unpack_codes
 from broker.domain.arrays import AnyArray, Ints
 from broker.domain.chosen_candidates import Legend
@@ -286,7 +286,7 @@ def _sealed(flags: int, body: bytes, strategy: int) -> bytes:
 
 
 def _opened(data: bytes) -> bytes:
-    return decompressed(data[2:]) if data[1] & _PACKED else data[2:]
+    return inflate(data[2:]) if data[1] & _PACKED else data[2:]
 
 
 def _named(reported: Any) -> Reasons:

@@ -11,7 +11,7 @@ from typing import overload
 
 import numpy as np
 
-from broker.codec.compression import decompressed
+from broker.codec.compression import inflate
 from broker.codec.runs import pack_small, unpack_small
 from broker.domain.arrays import Floats, Ints
 from broker.domain.chosen_candidates import Legend
@@ -129,7 +129,7 @@ def unpack_remarks(legend: Legend | None, data: bytes) -> Remarks:
                 raise ValueError("their checksum is another one")
             table = unpack_small(body[2 * size :], stats * size).reshape(stats, size)
         else:
-            body = decompressed(data[_HEAD:])
+            body = inflate(data[_HEAD:])
             octets = np.frombuffer(body[2 * size :], dtype="u1").reshape(8, -1)
             table = np.ascontiguousarray(octets.T).view("<f8").reshape(stats, size).astype(np.float64)
         place = np.frombuffer(body[: 2 * size], dtype="<u2").astype(np.int64)

@@ -65,44 +65,53 @@ def cache_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Pa
 def test_the_loop_is_loaded_where_it_pays(cache_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache_folder.mkdir(mode=0o700)
     function_cache.ready_file(cache_folder).touch()
-    assert [loading.loop_for(chunks) is not None for chunks in (900, 1_000, 100, 1)] == [False, False, True, True]
+    assert [loading.load_compiled_loop(chunks) is not None for chunks in (900, 1_000, 100, 1)] == [
+        False,
+        False,
+        True,
+        True,
+    ]
     assert background._compilation().process is None
     monkeypatch.setattr(loading.importlib.util, "find_spec", lambda name: None)
-    assert loading.loop_for(5_000) is None
+    assert loading.load_compiled_loop(5_000) is None
 
 
 def test_without_a_compiler_the_log_names_the_extra_once_and_only_where_it_pays(
     cache_folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(loading.importlib.util, "find_spec", lambda name: None)
-    assert loading.loop_for(loading.CHUNKS_THAT_PAY - 1) is None
+    assert loading.load_compiled_loop(loading.CHUNKS_THAT_PAY - 1) is None
     assert caplog.messages == []
-    assert [loading.loop_for(1), loading.loop_for(5_000), loading.task_loop_for(50_000)] == [None, None, None]
+    assert [
+        loading.load_compiled_loop(1),
+        loading.load_compiled_loop(5_000),
+        loading.load_compiled_task_loop(50_000),
+    ] == [None, None, None]
     (message,) = caplog.messages
     assert "gridbroker[fast]" in message
 
 
 def test_cycles_go_on_in_python_until_another_process_has_compiled_the_loop(cache_folder: Path) -> None:
-    assert loading.loop_for(3_000) is None
+    assert loading.load_compiled_loop(3_000) is None
     process = background._compilation().process
-    assert loading.loop_for(3_000) is None
+    assert loading.load_compiled_loop(3_000) is None
     assert isinstance(process, Compiler)
     assert background._compilation().process is process
     assert process.command == [sys.executable, "-m", "broker.compilation.warm_up", str(cache_folder)]
     process.code = 0  # the process ends between two cycles
     function_cache.ready_file(cache_folder).touch()
-    assert loading.loop_for(3_000) is not None
+    assert loading.load_compiled_loop(3_000) is not None
 
 
 def test_cycles_go_on_without_a_loop_that_cannot_be_compiled(
     cache_folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    loading.loop_for(3_000)
+    loading.load_compiled_loop(3_000)
     process = background._compilation().process
     assert isinstance(process, Compiler)
     process.code = 1
     with caplog.at_level(logging.WARNING):
-        assert [loading.loop_for(3_000) for _ in range(3)] == [None, None, None]
+        assert [loading.load_compiled_loop(3_000) for _ in range(3)] == [None, None, None]
     (message,) = caplog.messages
     assert "exit code 1" in message
     assert str(cache_folder / "warm_up.log") in message
@@ -113,11 +122,11 @@ def test_a_process_waits_for_the_compiler_only_if_it_asks_to(
     cache_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loading, "mode", "always")
-    assert loading.loop_for(1) is not None, "the process itself compiles"
+    assert loading.load_compiled_loop(1) is not None, "the process itself compiles"
     assert background._compilation().process is None
     monkeypatch.setattr(loading, "mode", "where it pays")
     monkeypatch.setattr(loading, "_read_modules", {})
-    assert loading.loop_for(3_000) is None
+    assert loading.load_compiled_loop(3_000) is None
     assert background._compilation().process is not None, "another process compiles"
 
 
@@ -178,15 +187,15 @@ def test_functions_that_cannot_be_read_are_removed_and_compiled_again(
     cache_folder.mkdir(mode=0o700)
     function_cache.ready_file(cache_folder).touch()
     monkeypatch.setattr(Loop, "damage", damage)
-    assert loading.loop_for(3_000) is None
+    assert loading.load_compiled_loop(3_000) is None
     assert not cache_folder.exists()
-    assert [loading.loop_for(3_000) for _ in range(3)] == [None, None, None]
+    assert [loading.load_compiled_loop(3_000) for _ in range(3)] == [None, None, None]
     process = background._compilation().process
     assert isinstance(process, Compiler)
     process.code = 0
     function_cache.ready_file(cache_folder).touch()
     monkeypatch.setattr(Loop, "damage", None)
-    assert loading.loop_for(3_000) is not None
+    assert loading.load_compiled_loop(3_000) is not None
     (message,) = caplog.messages
     assert str(cache_folder) in message
     assert type(damage).__name__ in message
@@ -197,7 +206,7 @@ def test_a_process_that_fails_to_read_the_functions_twice_goes_on_without_them(
 ) -> None:
     monkeypatch.setattr(loading, "mode", "always")
     monkeypatch.setattr(Loop, "damage", EOFError())
-    assert [loading.loop_for(3_000) for _ in range(5)] == [None] * 5
+    assert [loading.load_compiled_loop(3_000) for _ in range(5)] == [None] * 5
     assert ["again" in message for message in caplog.messages] == [True, False]
 
 

@@ -30,7 +30,7 @@ def another_loop(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[li
 
 
 def test_objects_of_a_loaded_loop_are_excluded_from_garbage_collection(another_loop: list[bool]) -> None:
-    assert loading.loop_for(1) is loading.loop_for(1) is sys.modules[QUICK]
+    assert loading.load_compiled_loop(1) is loading.load_compiled_loop(1) is sys.modules[QUICK]
     assert another_loop == [True]
 
 
@@ -46,7 +46,7 @@ def test_garbage_collection_runs_less_often_and_stays_off_where_it_was_off(
     another_loop: list[bool], before: tuple[int, int, int], after: tuple[int, int, int]
 ) -> None:
     gc.set_threshold(*before)
-    loading.loop_for(1)
+    loading.load_compiled_loop(1)
     assert gc.get_threshold()[:2] == after[:2]
-    loading.loop_for(1)
+    loading.load_compiled_loop(1)
     assert gc.get_threshold()[:2] == after[:2]

@@ -21,7 +21,7 @@ from broker.domain.analysis import AnalysisFacts
 from broker.engine.analysis.facts import PASS_FACTS
 from broker.engine.shared import pair_state
 from broker.engine.shared.evaluate import UNDECLARED, RuleViews, evaluate
-from broker.engine.shared.pair_state import PairsLeft
+from broker.engine.shared.pair_state import SurvivingPairs
 from broker.rules.contract import AnalysisPairs, AnyPairs, Filter, GroupFilter, JobPairs, TaskPairs
 from broker.snapshot.source_list import NAMES, OFFERED_SOURCES
 from tests.rules.builders import holds, looks_at, pairs_of, passes, tuning_for
@@ -148,13 +148,16 @@ def test_pairs_in_a_list_are_judged_as_in_a_block(
 ) -> None:
     tables = brokerage.tables(seed, CHUNKS, QUEUES)
     cells = data.draw(st.lists(st.booleans(), min_size=CHUNKS * QUEUES, max_size=CHUNKS * QUEUES))
-    pairs_left = PairsLeft.of_mask(np.array(cells, dtype=np.bool_).reshape(CHUNKS, QUEUES))
+    surviving_pairs = SurvivingPairs.of_mask(np.array(cells, dtype=np.bool_).reshape(CHUNKS, QUEUES))
     pairs = pairs_of(rule, *tables, tuning_for(rule, **brokerage.tuning))
     for method in (rule.keep, rule.unknown):
-        of_block, of_list = method(pairs), method(pairs_left.listed(pairs))
+        of_block, of_list = method(pairs), method(surviving_pairs.listed(pairs))
         assert (of_block is None) == (of_list is None)
         if of_block is not None:
-            assert np.broadcast_to(of_list, (len(pairs_left), 1))[:, 0].tolist() == pairs_left.of(of_block).tolist()
+            assert (
+                np.broadcast_to(of_list, (len(surviving_pairs), 1))[:, 0].tolist()
+                == surviving_pairs.of(of_block).tolist()
+            )
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from broker.brokerages.job.flat_work import ONE_WORD, flat_columns
 from broker.engine.analysis.cycle import AnalysisCycle
 from broker.engine.analysis.loop_parts import analysis_loop_parts
 from broker.engine.compiled.columns import Columns, FlatBlock, Outcome, UserPairs
-from broker.engine.compiled.loading import loop_for
+from broker.engine.compiled.loading import load_compiled_loop
 from broker.engine.compiled.loop_parts import LoopParts, flat_block, loop_parts, room_for
 from broker.engine.job.chunk_result import Block
 from broker.engine.job.cycle import JobCycle
@@ -139,7 +139,7 @@ def compiled_cycle(cycle: JobCycle, work: CycleWork, seed: int) -> CompiledCycle
     parts = _parts(cycle) if abs(seed) < ONE_WORD else None
     if parts is None:
         return None
-    loop = loop_for(len(work.work.chunks))
+    loop = load_compiled_loop(len(work.work.chunks))
     return None if loop is None else CompiledCycle(cycle, work, loop, parts, abs(seed))
 
 

@@ -19,7 +19,7 @@ from broker.domain.decisions import Decision
 from broker.domain.grid import OutputEndpoints
 from broker.domain.placements import NucleusAssignment, OutputPlace, TaskPlacement, WaitingTask
 from broker.domain.task_work import OutputTable
-from broker.engine.compiled.loading import task_loop_for
+from broker.engine.compiled.loading import load_compiled_task_loop
 from broker.engine.compiled.loop_parts import numbered
 from broker.engine.shared.distribute import first_fractions
 from broker.engine.task.cycle import TaskCycle
@@ -76,7 +76,7 @@ def decided_blocks(cycle: TaskCycle, seed: int, before: Floats | None = None) ->
     """Like :func:`assign_tasks`, block by block."""
     tasks, rules = cycle.work.tasks.jeditaskid, cycle.chain.load_weights
     steps = numbered(rules, cycle.chain.tunings(cycle.tuning)) if before is None else None
-    loop = None if steps is None else task_loop_for(len(tasks))
+    loop = None if steps is None else load_compiled_task_loop(len(tasks))
     for start in range(0, len(tasks), BLOCK):
         rows = slice(start, min(start + BLOCK, len(tasks)))
         block = cycle.block(rows, first_fractions(abs(seed), STREAM, np.abs(tasks[rows])))

@@ -16,7 +16,7 @@ from broker.domain.analysis import AnalysisWork
 from broker.domain.arrays import Bools, RowsByKind, numbered
 from broker.domain.work import WorkTable
 from broker.engine.analysis.queue_attributes import reads_for_analysis, scope_in_use
-from broker.engine.analysis.steps import Wishes
+from broker.engine.analysis.steps import PlacementConstraints
 from broker.snapshot.snapshot import Snapshot
 
 AUTO = "AUTO"
@@ -81,14 +81,16 @@ def matches_anywhere(items: str, names: list[str]) -> Bools:
 
 
 def analysis_candidates(
-    work: WorkTable, analysis_request: AnalysisWork, snapshot: Snapshot, wishes: Wishes | None = None
+    work: WorkTable, analysis_request: AnalysisWork, snapshot: Snapshot, constraints: PlacementConstraints | None = None
 ) -> AnalysisCandidates:
-    """The candidates of all chunks; equal wishes are looked up once."""
-    wishes = wishes or Wishes()
+    """The candidates of all chunks; equal constraints are looked up once."""
+    constraints = constraints or PlacementConstraints()
     names: list[str] = [str(name) for name in snapshot.unified.name.tolist()]
     columns = work.site, analysis_request.included_sites, analysis_request.excluded_sites
     known, kind = numbered(zip(*(column.tolist() for column in columns), strict=True))
-    results = [_of_wish(site, included, excluded, names, snapshot, wishes) for site, included, excluded in known]
+    results = [
+        _of_constraints(site, included, excluded, names, snapshot, constraints) for site, included, excluded in known
+    ]
     unified = snapshot.queues.unified
     # without work there are no kinds
     tables = np.array([tables for _, tables in results], dtype=np.bool_).reshape(len(results), 4, len(names))
@@ -100,35 +102,49 @@ def analysis_candidates(
     return AnalysisCandidates(initial, one_preassigned, named, reserve, wanted, RowsByKind(tables[0] & present, kind))
 
 
-def _of_wish(
-    site: str | None, included: str | None, excluded: str | None, names: list[str], snapshot: Snapshot, wishes: Wishes
+def _of_constraints(
+    site: str | None,
+    included: str | None,
+    excluded: str | None,
+    names: list[str],
+    snapshot: Snapshot,
+    constraints: PlacementConstraints,
 ) -> tuple[bool, tuple[Bools, Bools, Bools, Bools]]:
     """Whether ``site`` is one queue, and (U,) each the candidates, those named, the reserve, and what is wanted."""
-    if wishes.options.asked == "first":
-        queues, one_preassigned, named, exempt = _of_analysis_request(site, included, excluded, names, snapshot, wishes)
+    if constraints.options.asked == "first":
+        queues, one_preassigned, named, exempt = _of_analysis_request(
+            site, included, excluded, names, snapshot, constraints
+        )
         return one_preassigned, (queues, named, exempt, np.ones_like(queues))
-    queues, one_preassigned, named, exempt, last = _of_rule_request(site, included, excluded, names, snapshot, wishes)
+    queues, one_preassigned, named, exempt, last = _of_rule_request(
+        site, included, excluded, names, snapshot, constraints
+    )
     return one_preassigned, (queues, named, exempt, last)
 
 
 def _of_analysis_request(
-    site: str | None, included: str | None, excluded: str | None, names: list[str], snapshot: Snapshot, wishes: Wishes
+    site: str | None,
+    included: str | None,
+    excluded: str | None,
+    names: list[str],
+    snapshot: Snapshot,
+    constraints: PlacementConstraints,
 ) -> tuple[Bools, bool, Bools, Bools]:
     """(U,) candidates, whether ``site`` is one queue, (U,) the queues that the task names, and (U,) the reserve."""
     is_site = _named_by(site, names, snapshot)
     one_preassigned = bool(is_site.any())
-    nobody = np.zeros(len(names), dtype=np.bool_)
+    no_queues = np.zeros(len(names), dtype=np.bool_)
     # a queue that the task names need not be one of analysis
-    able: Bools = snapshot.unified.runs_analysis | (is_site if one_preassigned else nobody)
+    able: Bools = snapshot.unified.runs_analysis | (is_site if one_preassigned else no_queues)
     if excluded:
-        able = able & ~_matched(excluded, names, wishes)
+        able = able & ~_matched(excluded, names, constraints)
     if not one_preassigned:
-        at_endpoint = _reading(snapshot, site, reads_for_analysis(snapshot)) if site else nobody
+        at_endpoint = _reading(snapshot, site, reads_for_analysis(snapshot)) if site else no_queues
         if at_endpoint.any():
-            return able & at_endpoint, False, nobody, nobody
-    named, reserve = is_site if one_preassigned else nobody, nobody
+            return able & at_endpoint, False, no_queues, no_queues
+    named, reserve = is_site if one_preassigned else no_queues, no_queues
     if included:
-        listed = able & _matched(included, names, wishes)
+        listed = able & _matched(included, names, constraints)
         if has_auto(included) and not one_preassigned:
             reserve = able & ~listed
             named = listed
@@ -145,20 +161,25 @@ def _named_by(site: str | None, names: list[str], snapshot: Snapshot) -> Bools:
     return np.array([bool(site) and name == site for name in names], dtype=np.bool_) & on_map
 
 
-def _matched(items: str, names: list[str], wishes: Wishes) -> Bools:
-    return matched(items, names) if wishes.options.star == "whole_name" else matches_anywhere(items, names)
+def _matched(items: str, names: list[str], constraints: PlacementConstraints) -> Bools:
+    return matched(items, names) if constraints.options.star == "whole_name" else matches_anywhere(items, names)
 
 
 def _of_rule_request(
-    site: str | None, included: str | None, excluded: str | None, names: list[str], snapshot: Snapshot, wishes: Wishes
+    site: str | None,
+    included: str | None,
+    excluded: str | None,
+    names: list[str],
+    snapshot: Snapshot,
+    constraints: PlacementConstraints,
 ) -> tuple[Bools, bool, Bools, Bools, Bools]:
     """Like :func:`_of_analysis_request`, and (U,) the requested queues, which a rule checks later."""
     is_site = _named_by(site, names, snapshot)
     one_preassigned = bool(is_site.any())
     able: Bools = snapshot.unified.runs_analysis.copy()
-    nobody, wanted = np.zeros_like(able), np.ones_like(able)
-    named = wanted if included else is_site if one_preassigned else nobody
-    listed = _matched(included, names, wishes) if included else wanted
+    no_queues, wanted = np.zeros_like(able), np.ones_like(able)
+    named = wanted if included else is_site if one_preassigned else no_queues
+    listed = _matched(included, names, constraints) if included else wanted
     auto = bool(included) and AUTO in str(included).split(",")
     if one_preassigned:
         able |= is_site & _by_itself(names, snapshot)
@@ -167,8 +188,8 @@ def _of_rule_request(
         # the queues of an endpoint replace the list
         listed, auto = (at_endpoint if at_endpoint.any() else wanted), False
     if excluded:
-        wanted = wanted & ~_matched(excluded, names, wishes)
-    reserve = wanted & ~listed if auto else nobody
+        wanted = wanted & ~_matched(excluded, names, constraints)
+    reserve = wanted & ~listed if auto else no_queues
     wanted = wanted & (listed | reserve)
     return able, one_preassigned, named, reserve, (wanted & is_site if one_preassigned else wanted)
 

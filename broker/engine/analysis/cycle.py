@@ -172,11 +172,11 @@ class AnalysisCycle(LoadTrackingCycle):
 
     def _cycle_facts(self, chunks: WorkTable) -> CycleFacts:
         count = len(chunks)
-        nobody = np.zeros(count, dtype=np.bool_)
+        no_chunks = np.zeros(count, dtype=np.bool_)
         return CycleFacts(
             initial=self._named.initial.every,
-            one_preassigned=nobody,
-            listed=nobody,
+            one_preassigned=no_chunks,
+            listed=no_chunks,
             refused_names=[()] * count,
             # analysis is counted by share, whatever its work queue
             accounting_key=accounting_keys_of(chunks, frozenset()),

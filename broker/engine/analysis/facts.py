@@ -76,7 +76,7 @@ class FactsOfAnalysis:
         later: dict[str, Later] = {
             "has_input": lambda: self._taken(data.has_input.of(rows)),
             "over_local_quota": partial(self._over_quota, rows),
-            **self._of_wishes(rows),
+            **self._of_placement_constraints(rows),
             **self._of_jobs(rows),
         }
         own_known, own_later = self._of_pass(rows, local_pass)
@@ -102,7 +102,7 @@ class FactsOfAnalysis:
         """(T, Q), from (T, U) of a block."""
         return self._at_candidates(RowsByKind(values))
 
-    def _of_wishes(self, rows: slice) -> dict[str, Later]:
+    def _of_placement_constraints(self, rows: slice) -> dict[str, Later]:
         named, own = self.named, np.arange(rows.start, rows.stop)
         return {
             "named": named.named.of(own),

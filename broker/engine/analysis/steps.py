@@ -24,7 +24,7 @@ from broker.snapshot.sources.task_queues import TASK_QUEUES
 FILE_UNAVAILABLE = "file_unavailable"
 
 
-class WishesOptions(Options):
+class PlacementConstraintsOptions(Options):
     """The queues that a task includes, excludes or names.
 
     Attributes:
@@ -39,12 +39,12 @@ class WishesOptions(Options):
     star: Literal["whole_name", "anywhere"] = "whole_name"
 
 
-class Wishes(Step):
-    """Which queues the user wants."""
+class PlacementConstraints(Step):
+    """How the lists of included and excluded queues of a task are read; ``wishes`` in profiles."""
 
     name = "wishes"
     title = "When and how the lists of included and excluded queues are read"
-    options: WishesOptions = WishesOptions()
+    options: PlacementConstraintsOptions = PlacementConstraintsOptions()
 
 
 class PassesOptions(Options):
@@ -287,7 +287,7 @@ class OneByOne(Placement):
 class AnalysisSteps(JobSteps):
     """The steps of the analysis brokerage, with those that it shares with production."""
 
-    wishes: Wishes = field(default_factory=Wishes)
+    wishes: PlacementConstraints = field(default_factory=PlacementConstraints)
     throttles: Throttles = field(default_factory=Throttles)
     locality: Locality = field(default_factory=Locality)
     passes: Passes = field(default_factory=Passes)

@@ -91,16 +91,16 @@ def requesters(
 ) -> list[Requester]:
     """The :class:`Requester` of each chunk."""
     columns = (chunks.username, chunks.workinggroup, chunks.gshare, chunks.merging, task_class)
-    of_nobody = (chunks.prodsourcelabel == PANDA_LABEL) & (throttles.options.panda_label == "of_nobody")
+    no_user = (chunks.prodsourcelabel == PANDA_LABEL) & (throttles.options.panda_label == "of_nobody")
     known: dict[tuple[object, ...], Requester] = {}
     result = []
-    rows = zip(*(column.tolist() for column in (*columns, of_nobody)), strict=True)
-    for user, group, share, merging, of_task, nobody in rows:
+    rows = zip(*(column.tolist() for column in (*columns, no_user)), strict=True)
+    for user, group, share, merging, of_task, has_no_user in rows:
         # NaN equals nothing, not even itself
         evaluated = of_task if of_task == of_task else None
-        key = user, group, share, merging, evaluated, nobody
+        key = user, group, share, merging, evaluated, has_no_user
         if key not in known:
-            counted_as = NOBODY if nobody else None
+            counted_as = NOBODY if has_no_user else None
             known[key] = Requester(user or "", group or None, share, merging, evaluated, counted_as)
         result.append(known[key])
     return result

@@ -39,7 +39,7 @@ _read_modules: dict[str, Any] = {}
 _log = logging.getLogger(__name__)
 
 
-def loop_for(chunks: int) -> Any | None:
+def load_compiled_loop(chunks: int) -> Any | None:
     """The module with the loop; None without a compiler, while it does not pay, or while it is being compiled.
 
     Args:
@@ -50,8 +50,8 @@ def loop_for(chunks: int) -> Any | None:
     return _loaded(_OF_CHUNKS, _seen >= CHUNKS_THAT_PAY)
 
 
-def task_loop_for(tasks: int) -> Any | None:
-    """Like :func:`loop_for`, for the module with the loop of the task brokerage.
+def load_compiled_task_loop(tasks: int) -> Any | None:
+    """Like :func:`load_compiled_loop`, for the module with the loop of the task brokerage.
 
     Args:
         tasks: of the cycle that is about to be decided.

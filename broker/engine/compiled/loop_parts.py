@@ -19,7 +19,7 @@ from broker.engine.compiled.loop_steps import CAP, CAP_WITHOUT_DEFINED, MOST_ARG
 from broker.engine.job.chunk_result import Block
 from broker.engine.job.cycle import JobCycle
 from broker.engine.shared.chain import QueueChain
-from broker.engine.shared.pair_state import PairsLeft
+from broker.engine.shared.pair_state import SurvivingPairs
 from broker.gdpconfig import Tuning
 from broker.rules.contract import LoadCut, Rule
 
@@ -138,7 +138,7 @@ def flat_block(cycle: JobCycle, block: Block, state: MovingState) -> FlatBlock:
     if closed:
         feasible = feasible.copy()
         feasible[closed] = False
-    left = PairsLeft.of_mask(feasible)
+    left = SurvivingPairs.of_mask(feasible)
     load = np.empty((5, len(left)))
     load[0] = left.of(facts.by_kind("running_equivalent"))
     # other statuses are not needed

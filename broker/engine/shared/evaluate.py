@@ -196,7 +196,7 @@ def evaluate(
                 state.unknown(index, not_judged, applies, removes)
                 continue
             try:
-                ask = _judge_left if state.left is not None and _judges_pairs(rule) else _judge_block
+                ask = _judge_surviving if state.surviving is not None and _judges_pairs(rule) else _judge_block
                 answer = ask(rule, state, applies, seen, views)
             except RULE_ERRORS as error:
                 faults.append(fault_of(rule, error))
@@ -242,7 +242,7 @@ def _judges_pairs(rule: AnyFilter) -> bool:
     return isinstance(rule, Filter) and bool(vars(type(rule)).get("pair_by_pair", False))
 
 
-def _judge_left(
+def _judge_surviving(
     rule: AnyFilter, state: BlockState, applies: Bools | None, pairs: AnyPairs, views: RuleViews
 ) -> FilterAnswer:
     """Evaluate a rule on the list of surviving pairs, unless it is empty."""

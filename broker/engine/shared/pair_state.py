@@ -27,7 +27,7 @@ from broker.rules.contract import AnyPairs
 PairsT = TypeVar("PairsT", bound=AnyPairs)
 
 
-class PairsLeft:
+class SurvivingPairs:
     """N pairs of a block of T chunks and Q candidates, in the order of the block.
 
     Attributes:
@@ -41,11 +41,11 @@ class PairsLeft:
         self.shape, self.cell, self.chunk, self.candidate = shape, cell, chunk, candidate
 
     @classmethod
-    def of_mask(cls, mask: Bools) -> PairsLeft:
+    def of_mask(cls, mask: Bools) -> SurvivingPairs:
         """The pairs at which a mask (T, Q) holds.
 
-        >>> left = PairsLeft.of_mask(np.array([[True, False], [True, True]]))
-        >>> left.cell.tolist(), left.chunk.tolist(), left.candidate.tolist()
+        >>> surviving = SurvivingPairs.of_mask(np.array([[True, False], [True, True]]))
+        >>> surviving.cell.tolist(), surviving.chunk.tolist(), surviving.candidate.tolist()
         ([0, 2, 3], [0, 1, 1], [0, 0, 1])
         """
         cell = np.flatnonzero(mask)
@@ -57,14 +57,14 @@ class PairsLeft:
         """Return N, the number of pairs."""
         return len(self.cell)
 
-    def some(self, at: Ints) -> PairsLeft:
+    def some(self, at: Ints) -> SurvivingPairs:
         """The pairs at these ascending positions in the list."""
-        return PairsLeft(self.shape, self.cell.take(at), self.chunk.take(at), self.candidate.take(at))
+        return SurvivingPairs(self.shape, self.cell.take(at), self.chunk.take(at), self.candidate.take(at))
 
-    def among(self, position: Ints, count: int) -> PairsLeft:
+    def among(self, position: Ints, count: int) -> SurvivingPairs:
         """The same pairs in a block of ``count`` chunks; ``position`` (T,) maps chunks to rows of that block."""
         chunk = position.take(self.chunk)
-        return PairsLeft((count, self.shape[1]), chunk * self.shape[1] + self.candidate, chunk, self.candidate)
+        return SurvivingPairs((count, self.shape[1]), chunk * self.shape[1] + self.candidate, chunk, self.candidate)
 
     def of(self, values: AnyArray | RowsByKind) -> AnyArray:
         """(N,): the value at each pair of an array that broadcasts to (T, Q)."""
@@ -106,11 +106,11 @@ class _Column:
 class _Facts:
     """Facts at pairs, each taken when a rule reads it."""
 
-    def __init__(self, facts: Any, left: PairsLeft) -> None:
-        self._facts, self._left = facts, left
+    def __init__(self, facts: Any, surviving: SurvivingPairs) -> None:
+        self._facts, self._surviving = facts, surviving
 
     def __getattr__(self, name: str) -> Any:
-        value = self.__dict__[name] = self._facts.at_pairs(name, self._left.chunk, self._left.candidate)
+        value = self.__dict__[name] = self._facts.at_pairs(name, self._surviving.chunk, self._surviving.candidate)
         return value
 
 
@@ -138,7 +138,7 @@ class BlockState:
         self._pairs, self._count = pairs, count
         self._alive: Bools = pairs.facts.initial.copy()  # (T, Q), then (N, 1)
         self.shape = self._alive.shape
-        self.left: PairsLeft | None = None
+        self.surviving: SurvivingPairs | None = None
         # the smallest type that holds twice the indices of the filters
         kind = np.min_scalar_type(-2 * max(1, count))
         self._reason: AnyArray = self._alive.astype(kind) + kind.type(NOT_A_CANDIDATE)
@@ -157,25 +157,25 @@ class BlockState:
         if not self._fewer or math.prod(self.shape) < LEAST_PAIRS:
             return
         self._fewer = False
-        fewest = len(self.left) // 2 if self.left is not None else self._alive.size // PAIRS_OF_BLOCK
+        fewest = len(self.surviving) // 2 if self.surviving is not None else self._alive.size // PAIRS_OF_BLOCK
         if np.count_nonzero(self._alive) <= fewest:
             self._narrow()
 
     def _narrow(self) -> None:
-        if self.left is None:
-            self.left = PairsLeft.of_mask(self._alive)
+        if self.surviving is None:
+            self.surviving = SurvivingPairs.of_mask(self._alive)
         else:
             self._note()
-            self.left = self.left.some(np.flatnonzero(self._alive))
-        self._alive = np.ones((len(self.left), 1), dtype=np.bool_)
-        self._reason = self.left.of(self._of_block)[:, None]
+            self.surviving = self.surviving.some(np.flatnonzero(self._alive))
+        self._alive = np.ones((len(self.surviving), 1), dtype=np.bool_)
+        self._reason = self.surviving.of(self._of_block)[:, None]
         self._change = np.empty_like(self._reason)
         self._listed = {}
 
     def _note(self) -> None:
         """Copy the reasons of the listed pairs into the block."""
-        if self.left is not None:
-            self._of_block.reshape(-1)[self.left.cell] = self._reason[:, 0]
+        if self.surviving is not None:
+            self._of_block.reshape(-1)[self.surviving.cell] = self._reason[:, 0]
 
     def listed(self, applies: Bools | None) -> tuple[Ints | None, AnyPairs]:
         """The remaining pairs of chunks that a rule ``applies`` (T, 1) to, None for all; and their places in the list.
@@ -185,31 +185,31 @@ class BlockState:
         Raises:
             RuntimeError: there is no list.
         """
-        if self.left is None:
+        if self.surviving is None:
             raise RuntimeError("the pairs are not in a list; ask about the block")
         key = b"" if applies is None else applies.tobytes()
         if key not in self._listed:
-            at = None if applies is None else np.flatnonzero(self.left.of(applies))
-            left = self.left if at is None or len(at) == len(self.left) else self.left.some(at)
-            self._listed[key] = None if left is self.left else at, left.listed(self._pairs)
+            at = None if applies is None else np.flatnonzero(self.surviving.of(applies))
+            surviving = self.surviving if at is None or len(at) == len(self.surviving) else self.surviving.some(at)
+            self._listed[key] = None if surviving is self.surviving else at, surviving.listed(self._pairs)
         return self._listed[key]
 
     def alive_of_block(self) -> Bools:
         """(T, Q): the pairs that no rule has rejected for good."""
-        return self._alive if self.left is None else self.left.mask(self._alive[:, 0])
+        return self._alive if self.surviving is None else self.surviving.mask(self._alive[:, 0])
 
     def evaluation(self) -> tuple[Bools, AnyArray]:
         """(T, Q) twice: the pairs that nothing has rejected, and the index of the rule that decides each."""
         self._note()
-        left = self._alive & (self._reason == FEASIBLE)
-        return left if self.left is None else self.left.mask(left[:, 0]), self._of_block
+        surviving = self._alive & (self._reason == FEASIBLE)
+        return surviving if self.surviving is None else self.surviving.mask(surviving[:, 0]), self._of_block
 
     def unknown(self, index: int, rejects: bool, applies: Bools | None, removes: bool) -> None:
         """Record that a rule could not judge; ``rejects``: the pairs that it would have judged are rejected."""
         if not rejects:
             return
-        if applies is not None and self.left is not None:
-            applies = self.left.of(applies)[:, None]
+        if applies is not None and self.surviving is not None:
+            applies = self.surviving.of(applies)[:, None]
         self._mark(index + self._count, self._alive.copy() if applies is None else self._alive & applies, removes)
 
     def apply(self, index: int, rejects_unknown: bool, answer: FilterAnswer, removes: bool) -> None:
@@ -228,8 +228,8 @@ class BlockState:
     def _at(self, answer: FilterAnswer, mask: Mask) -> Bools:
         """Expand a mask over the judged rows or pairs to one over all current pairs, False elsewhere."""
         rows = answer.rows
-        if self.left is not None and not answer.of_pairs:
-            return self._of_chunks(self.left, rows, mask)[:, None]
+        if self.surviving is not None and not answer.of_pairs:
+            return self._of_chunks(self.surviving, rows, mask)[:, None]
         judged = mask.every if isinstance(mask, RowsByKind) else mask
         if rows is None:
             return judged
@@ -237,15 +237,15 @@ class BlockState:
         every[rows] = judged
         return every
 
-    def _of_chunks(self, left: PairsLeft, rows: AnyArray | None, mask: Mask) -> Bools:
+    def _of_chunks(self, surviving: SurvivingPairs, rows: AnyArray | None, mask: Mask) -> Bools:
         """(N,): a mask over some chunks of the block at the pairs of the list."""
         if rows is None:
-            return left.of(mask)
+            return surviving.of(mask)
         inside = np.full(self.shape[0], -1)
         inside[rows] = np.arange(len(rows))
-        at = np.flatnonzero(inside.take(left.chunk) >= 0)
-        result = np.zeros(len(left), dtype=np.bool_)
-        result[at] = left.some(at).among(inside, len(rows)).of(mask)
+        at = np.flatnonzero(inside.take(surviving.chunk) >= 0)
+        result = np.zeros(len(surviving), dtype=np.bool_)
+        result[at] = surviving.some(at).among(inside, len(rows)).of(mask)
         return result
 
     def _mark(self, value: int, hit: Bools, removes: bool) -> None:

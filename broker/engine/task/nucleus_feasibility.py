@@ -187,11 +187,11 @@ class _DryRunQuery:
 
     def _cycle_facts(self) -> CycleFacts:
         chunks = self._work.chunks
-        nobody = np.zeros(len(chunks), dtype=np.bool_)
+        no_chunks = np.zeros(len(chunks), dtype=np.bool_)
         return CycleFacts(
             initial=self._wanted[self._task][:, self._grid.queues.nucleus],
-            one_preassigned=nobody,
-            listed=nobody,
+            one_preassigned=no_chunks,
+            listed=no_chunks,
             refused_names=[()] * len(chunks),
             accounting_key=accounting_keys_of(chunks, self._grid.snapshot.jobs.resource_work_queues),
             nucleus=np.full(len(chunks), -1, dtype=np.int64),

@@ -23,7 +23,7 @@ Row = tuple[int | None, ...]
 _GOOD = (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK)
 
 
-class QuickConnection:
+class AsyncLibpq:
     """Runs one statement at a time on ``connection``, which is in autocommit mode and not used elsewhere meanwhile.
 
     Args:
@@ -110,20 +110,20 @@ def _error(result: psycopg.pq.abc.PGresult) -> psycopg.Error:
 _PLANS = "SET plan_cache_mode = force_generic_plan"
 
 
-class Lane:
+class MatcherConnection:
     """A matcher on a connection of its own; only one group uses it at a time.
 
     Args:
         database: database whose pool has room for the connection.
-        views: the known task queues; all lanes of a process share them.
+        views: the known task queues; all connections of a process share them.
 
     Attributes:
-        matcher: the matcher, while the lane is open.
-        quick: the same connection for the event loop, while the lane is open.
+        matcher: the matcher, while it is open.
+        async_libpq: the same connection for the event loop, while it is open.
     """
 
     matcher: Matcher
-    quick: QuickConnection
+    async_libpq: AsyncLibpq
     _connection: sa.Connection
 
     def __init__(self, database: Database, views: Views) -> None:
@@ -147,7 +147,7 @@ class Lane:
             raw = Database.raw(connection)
             generator = np.random.default_rng(secrets.randbits(31))
             self.matcher = Matcher(raw, self._database.names, generator, self._views)
-            self.quick = QuickConnection(raw)
+            self.async_libpq = AsyncLibpq(raw)
             self._connection, self._stack = connection, stack.pop_all()
 
     def drop(self) -> None:

@@ -26,7 +26,7 @@ from broker.api.state import ApiState
 from broker.errors import BrokerError
 from broker.garbage_collection import keep_what_is_there
 from broker.pilots.model.matcher import Pilot
-from broker.pilots.routes.matcher_fast_path import Lane
+from broker.pilots.routes.matcher_fast_path import MatcherConnection
 from broker.pilots.routes.matcher_news import News
 from broker.pilots.statements.matches import MatchOutcome, MatchRequest, NumberedRequest
 from broker.pilots.statements.presented_nodes import NodeNotes
@@ -34,7 +34,7 @@ from broker.pilots.statements.task_queue_views import Views
 from broker.store.connection.database import Database
 from broker.store.connection.transient import TRANSIENT_ERRORS
 
-LANES = 3
+CONNECTIONS = 3
 MOST_TOGETHER = 16
 WORTH_A_STATEMENT = 8
 """Requests for which one more matcher is put to work: a statement costs as much as several of its pilots, but all
@@ -76,14 +76,14 @@ class Matchers:
     ) -> None:
         self._now = now
         self._database = database.sibling(
-            "gridbroker matcher", LANES + 1, statement_timeout_s=statement_timeout_s, pool_timeout_s=wait_s
+            "gridbroker matcher", CONNECTIONS + 1, statement_timeout_s=statement_timeout_s, pool_timeout_s=wait_s
         )
         self._waiting: deque[_Waiting] = deque()
         self._notes = NodeNotes()
         views = Views()
-        self._free = [Lane(self._database, views) for _ in range(LANES)]
+        self._free = [MatcherConnection(self._database, views) for _ in range(CONNECTIONS)]
         self._news = News(self._database, views, self._notes, now)
-        self._threads = ThreadPoolExecutor(LANES, thread_name_prefix="matcher")
+        self._threads = ThreadPoolExecutor(CONNECTIONS, thread_name_prefix="matcher")
         self._at_work: set[asyncio.Task[None]] = set()
         self._is_called = self._has_kept = False
         self._held: asyncio.TimerHandle | None = None
@@ -110,10 +110,10 @@ class Matchers:
             task.cancel()
         self._threads.shutdown()
         self._news.close()
-        for number, lane in enumerate(self._free):
+        for number, connection in enumerate(self._free):
             if not number:
-                lane.give_back()
-            lane.close()
+                connection.give_back()
+            connection.close()
         self._database.close()
 
     def _call(self) -> None:
@@ -147,27 +147,27 @@ class Matchers:
             self._at_work.add(task)
             task.add_done_callback(self._at_work.discard)
 
-    async def _serve(self, lane: Lane, together: list[_Waiting]) -> None:
+    async def _serve(self, connection: MatcherConnection, together: list[_Waiting]) -> None:
         """Answer a group; requests that came meanwhile are next."""
         try:
-            await self._answer(lane, together)
+            await self._answer(connection, together)
         except asyncio.CancelledError:
-            lane.drop()
+            connection.drop()
             raise
         except Exception as error:  # the requests end with it, and report what they may
-            lane.drop()
+            connection.drop()
             _fail(together, error)
-        self._free.append(lane)
+        self._free.append(connection)
         self._call()
 
-    async def _answer(self, lane: Lane, together: list[_Waiting]) -> None:
+    async def _answer(self, connection: MatcherConnection, together: list[_Waiting]) -> None:
         now, requests = self._now(), [request.match_request for request in together]
         try:
-            await self._look(lane, requests, now)
-            group = lane.matcher.group(requests, now)
+            await self._look(connection, requests, now)
+            group = connection.matcher.group(requests, now)
             try:
                 while (take := group.next_take()) is not None:
-                    group.settle(await lane.quick.rows(take.statement, take.values))
+                    group.settle(await connection.async_libpq.rows(take.statement, take.values))
                     for request, match in zip(together, group.matches, strict=True):
                         if match is not None:
                             _settle(request, (match, False))
@@ -178,14 +178,14 @@ class Matchers:
         except Exception:  # of one request: the others go on
             if len(together) == 1:
                 raise
-            lane.drop()
-        await self._answer_alone(lane, [request for request in together if not request.answer.done()], now)
+            connection.drop()
+        await self._answer_alone(connection, [request for request in together if not request.answer.done()], now)
 
-    async def _look(self, lane: Lane, requests: list[MatchRequest], now: datetime) -> None:
-        if not lane.is_open:
-            await self._in_thread(lane.open)
-        if lane.matcher.unknown(requests, now):
-            await self._in_thread(lane.matcher.look, requests, now)
+    async def _look(self, connection: MatcherConnection, requests: list[MatchRequest], now: datetime) -> None:
+        if not connection.is_open:
+            await self._in_thread(connection.open)
+        if connection.matcher.unknown(requests, now):
+            await self._in_thread(connection.matcher.look, requests, now)
             self._keep_first_read()
 
     def _keep_first_read(self) -> None:
@@ -194,16 +194,16 @@ class Matchers:
             keep_what_is_there()
         self._has_kept = True
 
-    async def _answer_alone(self, lane: Lane, left: list[_Waiting], now: datetime) -> None:
+    async def _answer_alone(self, connection: MatcherConnection, left: list[_Waiting], now: datetime) -> None:
         for request in left:
             try:
-                if not lane.is_open:
-                    await self._in_thread(lane.open)
-                _settle(request, await self._in_thread(lane.matcher.match_one, *request.match_request, now))
+                if not connection.is_open:
+                    await self._in_thread(connection.open)
+                _settle(request, await self._in_thread(connection.matcher.match_one, *request.match_request, now))
             except _OF_ALL:
                 raise
             except Exception as error:  # it reports what it may; the others do not end with it
-                lane.drop()
+                connection.drop()
                 _fail([request], error)
 
     async def _in_thread(self, run: Callable[..., ResultT], *arguments: Any) -> ResultT:
@@ -222,7 +222,7 @@ def waits_for_others_s(waiting: int, free: int, before: int) -> float:
     """
     if not 0 < waiting < WORTH_A_STATEMENT:
         return 0.0
-    if free < LANES:
+    if free < CONNECTIONS:
         return WAITS_FOR_ITS_END_S
     return WAITS_FOR_OTHERS_S if waiting < before else 0.0
 

@@ -215,12 +215,14 @@ def test_the_loop_of_tasks_is_loaded_where_it_pays(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(loading, "is_compiled", lambda: True)
     monkeypatch.setattr(loading, "_tasks_seen", 0)
     monkeypatch.setattr(loading, "_COMPILER", "not_loaded_by_anybody")
-    assert loading.task_loop_for(loading.TASKS_THAT_PAY_THEN) is None
-    assert loading.task_loop_for(loading.TASKS_THAT_PAY) is None  # enough tasks, but the compiler does not exist
+    assert loading.load_compiled_task_loop(loading.TASKS_THAT_PAY_THEN) is None
+    assert (
+        loading.load_compiled_task_loop(loading.TASKS_THAT_PAY) is None
+    )  # enough tasks, but the compiler does not exist
     monkeypatch.setattr(loading, "_tasks_seen", 0)
     monkeypatch.setattr(loading, "_COMPILER", "numpy")
     monkeypatch.setattr(loading, "_read_modules", {})
     monkeypatch.setattr(gc, "freeze", lambda: None)
     monkeypatch.setattr(loading, "_OF_TASKS", "tests.engine.quick_loop")
-    assert loading.task_loop_for(loading.TASKS_THAT_PAY_THEN - 1) is None
-    assert loading.task_loop_for(1).__name__ == "tests.engine.quick_loop"  # type: ignore[union-attr]
+    assert loading.load_compiled_task_loop(loading.TASKS_THAT_PAY_THEN - 1) is None
+    assert loading.load_compiled_task_loop(1).__name__ == "tests.engine.quick_loop"  # type: ignore[union-attr]

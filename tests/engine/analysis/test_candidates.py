@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from broker.engine.analysis.candidates import analysis_candidates, has_auto, matched
-from broker.engine.analysis.steps import Wishes
+from broker.engine.analysis.steps import PlacementConstraints
 from tests.engine.analysis.analysis_requests import reading_grid, requests
 from tests.engine.small_work import chunk_table
 from tests.snapshot.raw_grid import queue, ucore, uses
@@ -87,15 +87,15 @@ def test_candidates(
     assert candidates.one_preassigned.tolist() == [site in ("P", "A")]
 
 
-def test_wishes_checked_by_a_rule_resolve_an_endpoint_in_the_scope_in_use() -> None:
+def test_constraints_checked_by_a_rule_resolve_an_endpoint_in_the_scope_in_use() -> None:
     """B, which has no analysis relation, reads it in the default scope."""
-    wishes = Wishes().configured({"asked": "by_rule"})
-    candidates = analysis_candidates(chunk_table(1, site="DISK_A"), requests(), GRID, wishes)
+    constraints = PlacementConstraints().configured({"asked": "by_rule"})
+    candidates = analysis_candidates(chunk_table(1, site="DISK_A"), requests(), GRID, constraints)
     assert {NAMES_OF_GRID[at][0] for at in np.flatnonzero(candidates.wanted.every[0])} == {"A", "B"}
 
 
 @pytest.mark.parametrize(("site", "queues"), [("P", "P"), ("V", ""), ("U", "U")])
-def test_a_named_unified_queue_without_analysis_has_no_candidates_where_a_rule_checks_wishes(
+def test_a_named_unified_queue_without_analysis_has_no_candidates_where_a_rule_checks_constraints(
     site: str, queues: str
 ) -> None:
     """V runs production and is unified: its name is on the list, but the name of a unified queue is skipped."""
@@ -103,8 +103,8 @@ def test_a_named_unified_queue_without_analysis_has_no_candidates_where_a_rule_c
     grid = reading_grid(schedconfig_json=[*queues_of_grid, queue("V", capability="ucore", corecount=8)])
     names = [str(name)[0] for name in grid.queues.name]
     for option, expected in (("by_rule", queues), ("first", site)):
-        wishes = Wishes().configured({"asked": option})
-        candidates = analysis_candidates(chunk_table(1, site=site), requests(), grid, wishes)
+        constraints = PlacementConstraints().configured({"asked": option})
+        candidates = analysis_candidates(chunk_table(1, site=site), requests(), grid, constraints)
         own = candidates.initial.every[0] & candidates.wanted.every[0]
         assert "".join(dict.fromkeys(names[at] for at in np.flatnonzero(own))) == expected, option
         assert candidates.one_preassigned.tolist() == [True]
