@@ -44,7 +44,7 @@ NARROWEST_PROSE = 24
 
 
 @dataclass(frozen=True)
-class Body:
+class ColumnText:
     """One column of a table as text.
 
     Attributes:
@@ -52,42 +52,42 @@ class Body:
         cells: text of each row.
         right: whether to align to the right.
         breaks: whether cells may be broken at a blank.
-        give_up: 0 for a column that is always shown; if space is short, the largest goes first.
+        drop_order: 0 for a column that is always shown; if space is short, the largest goes first.
     """
 
     heading: str
     cells: tuple[str, ...]
     right: bool = False
     breaks: bool = False
-    give_up: int = 0
+    drop_order: int = 0
 
 
 @dataclass(frozen=True)
-class LaidOut:
+class TableLayout:
     """The lines of a table, and the headings of the columns that did not fit."""
 
     lines: tuple[str, ...]
     missing: tuple[str, ...] = ()
 
 
-def lay_out(columns: Sequence[Body], width: int | None) -> LaidOut:
+def lay_out(columns: Sequence[ColumnText], width: int | None) -> TableLayout:
     """Lay out a table in ``width`` terminal columns; None for any width."""
     if width is None:
-        return LaidOut(tuple(_set(columns, [_natural(column) for column in columns])))
+        return TableLayout(tuple(_set(columns, [_natural(column) for column in columns])))
     columns_left, missing = list(columns), []
     while _total([_least(column) for column in columns_left]) > width:
         spare = max(
-            (column for column in columns_left if column.give_up), key=lambda column: column.give_up, default=None
+            (column for column in columns_left if column.drop_order), key=lambda column: column.drop_order, default=None
         )
         if spare is None:
-            return LaidOut(tuple(records(columns, width)))
+            return TableLayout(tuple(records(columns, width)))
         columns_left.remove(spare)
         missing.append(spare.heading)
     order = [column.heading for column in columns]
-    return LaidOut(tuple(_set(columns_left, _fitted(columns_left, width))), tuple(sorted(missing, key=order.index)))
+    return TableLayout(tuple(_set(columns_left, _fitted(columns_left, width))), tuple(sorted(missing, key=order.index)))
 
 
-def records(columns: Sequence[Body], width: int | None) -> list[str]:
+def records(columns: Sequence[ColumnText], width: int | None) -> list[str]:
     """Lay out one record a row: a line for each column with a value, and an empty line between rows."""
     names = max((columns_of(column.heading) for column in columns), default=0)
     lines: list[str] = []
@@ -123,11 +123,11 @@ def _widest(texts: Sequence[str]) -> int:
     return max(map(columns_of, texts), default=0)
 
 
-def _natural(column: Body) -> int:
+def _natural(column: ColumnText) -> int:
     return max(columns_of(column.heading), _widest(column.cells))
 
 
-def _least(column: Body) -> int:
+def _least(column: ColumnText) -> int:
     cells = _widest(column.cells)
     if column.breaks:
         cells = max(min(cells, NARROWEST_PROSE), max(map(_longest_word, column.cells), default=0))
@@ -138,7 +138,7 @@ def _total(widths: Sequence[int]) -> int:
     return sum(widths) + len(GAP) * max(0, len(widths) - 1)
 
 
-def _fitted(columns: Sequence[Body], width: int) -> list[int]:
+def _fitted(columns: Sequence[ColumnText], width: int) -> list[int]:
     """Return widths that fit, by narrowing the widest column that can give way until the table fits."""
     widths, least = [_natural(column) for column in columns], [_least(column) for column in columns]
     while (excess := _total(widths) - width) > 0:
@@ -149,7 +149,7 @@ def _fitted(columns: Sequence[Body], width: int) -> list[int]:
     return widths
 
 
-def _set(columns: Sequence[Body], widths: Sequence[int]) -> list[str]:
+def _set(columns: Sequence[ColumnText], widths: Sequence[int]) -> list[str]:
     lines: list[str] = []
     if any(column.heading for column in columns):
         heads = [replace(column, cells=(column.heading,), breaks=True) for column in columns]
@@ -160,7 +160,7 @@ def _set(columns: Sequence[Body], widths: Sequence[int]) -> list[str]:
     return lines
 
 
-def _row(columns: Sequence[Body], widths: Sequence[int], row: int) -> list[str]:
+def _row(columns: Sequence[ColumnText], widths: Sequence[int], row: int) -> list[str]:
     cells = [
         wrapped(column.cells[row], size if column.breaks else None)
         for column, size in zip(columns, widths, strict=True)
@@ -185,12 +185,12 @@ class Column:
 
     Attributes:
         heading: text of the heading.
-        give_up: 0 if always shown; else the column may be dropped on a narrow terminal, the largest number first.
+        drop_order: 0 if always shown; else the column may be dropped on a narrow terminal, the largest number first.
         only_wide: whether only ``--format wide`` and CSV show it.
     """
 
     heading: str
-    give_up: int = 0
+    drop_order: int = 0
     only_wide: bool = False
 
 
@@ -221,11 +221,11 @@ def print_table(
             [known_columns[n] for n in shown_indices], [[row[n] for n in shown_indices] for row in cells], target
         )
         return
-    bodies = [_body(known_columns[n], [row[n] for row in cells]) for n in shown_indices]
-    laid = lay_out(bodies, None if output_format is Format.WIDE else terminal_width(target))
-    print("\n".join(laid.lines), file=target)
-    if laid.missing:
-        say(f"(no room for: {', '.join(laid.missing)}; see --format wide)", stream=target)
+    texts = [_column_text(known_columns[n], [row[n] for row in cells]) for n in shown_indices]
+    layout = lay_out(texts, None if output_format is Format.WIDE else terminal_width(target))
+    print("\n".join(layout.lines), file=target)
+    if layout.missing:
+        say(f"(no room for: {', '.join(layout.missing)}; see --format wide)", stream=target)
     print(file=target)
 
 
@@ -252,13 +252,13 @@ def rows_of(objects: Iterable[Mapping[str, object]], names: Sequence[str]) -> li
     return [tuple(item.get(name) for name in names) for item in objects]
 
 
-def _body(column: Column, cells: Sequence[object]) -> Body:
-    return Body(
+def _column_text(column: Column, cells: Sequence[object]) -> ColumnText:
+    return ColumnText(
         escaped(column.heading),
         tuple(cell_text(cell) for cell in cells),
         right=all(is_figure(cell) for cell in cells),
         breaks=all(cell is None or may_break(cell) for cell in cells),
-        give_up=column.give_up,
+        drop_order=column.drop_order,
     )
 
 

@@ -177,15 +177,15 @@ def show(comparison: Shadow, limit: int) -> None:
 
 def _print_rules(comparison: Shadow) -> None:
     columns = (
-        Column("brokerage", give_up=2),
-        Column("difference", give_up=1),
+        Column("brokerage", drop_order=2),
+        Column("difference", drop_order=1),
         Column("code"),
         Column("jobs"),
-        Column("waits", give_up=2),
+        Column("waits", drop_order=2),
         Column("chunks"),
-        Column("tasks", give_up=3),
-        Column("queues", give_up=4),
-        Column("such as", give_up=5),
+        Column("tasks", drop_order=3),
+        Column("queues", drop_order=4),
+        Column("such as", drop_order=5),
     )
     rows = [
         (

@@ -146,7 +146,7 @@ def _show_summary(summary: FilterSummary, kind: str) -> None:
     for line in summary.rejections:
         rows.append((line.code, *_pairs(line.rejected, line.remaining, with_pseudo), ", ".join(line.such_as)))
     rows.append(("chosen", *_pairs(summary.chosen, None, with_pseudo), ""))
-    print_table((*heads, Column("such as", give_up=1)), rows, title=f"Reasons: {plural} rejected and remaining")
+    print_table((*heads, Column("such as", drop_order=1)), rows, title=f"Reasons: {plural} rejected and remaining")
     if summary.not_candidates:
         reasons = sorted(summary.not_candidates.items())
         print_table(("name", "why"), reasons, title=f"Named by the task, but no {kind}")
@@ -167,7 +167,7 @@ def _show_candidates(one: ExplainedDecision) -> None:
         "probability",
         assignment,
         "weight",
-        *(Column(name, give_up=place + 1) for place, name in enumerate(factors)),
+        *(Column(name, drop_order=place + 1) for place, name in enumerate(factors)),
     )
     rows = [
         (
@@ -280,15 +280,15 @@ def show_why_not(answer: WhyNot) -> None:
         compared = ("",) * 5 if seen is None else (seen.value, seen.operator, seen.limit, seen.unit, seen.key)
         rows.append((f"{line.datasetid or ''}/{line.ramcount or 0:g}", one.name, one.code, one.rule, *compared))
     columns = (
-        Column("chunk", give_up=4),
+        Column("chunk", drop_order=4),
         "queue",
         "code",
-        Column("rule", give_up=3),
+        Column("rule", drop_order=3),
         "value",
         "must be",
         "limit",
-        Column("unit", give_up=1),
-        Column("set by", give_up=2),
+        Column("unit", drop_order=1),
+        Column("set by", drop_order=2),
     )
     print_table(columns, rows, title=f"Task {answer.jeditaskid} and {answer.name}")
     for line in answer.answers:
@@ -304,7 +304,7 @@ def _show_every_rule(line: WhyNotLine) -> None:
         (one.rule, one.code, one.verdict.replace("_", " "), "" if one.compared is None else comparison(one.compared))
         for one in line.every_rule
     ]
-    print_table(("rule", Column("code", give_up=1), "says", "saw"), rows, title=line.candidate.name)
+    print_table(("rule", Column("code", drop_order=1), "says", "saw"), rows, title=line.candidate.name)
 
 
 def _ask(client: BrokerClient, given: Arguments) -> Document:

@@ -42,10 +42,17 @@ def show(
 
 def _show_cycles(answer: Quality) -> None:
     columns = (
-        Column("decided"), Column("brokerage"), Column("placed by", give_up=4), Column("jobs"),
-        Column("dearer %"), Column("HS06 h", give_up=2), Column("moved GB", give_up=3), Column("best GB", give_up=3),
-        Column("in vain %"), Column("state", give_up=1),
-    )  # fmt: skip
+        Column("decided"),
+        Column("brokerage"),
+        Column("placed by", drop_order=4),
+        Column("jobs"),
+        Column("dearer %"),
+        Column("HS06 h", drop_order=2),
+        Column("moved GB", drop_order=3),
+        Column("best GB", drop_order=3),
+        Column("in vain %"),
+        Column("state", drop_order=1),
+    )
     rows = [
         (
             f"{cycle.decided_at:%Y-%m-%d %H:%M:%S}Z", cycle.brokerage, cycle.placer, cycle.jobs,

@@ -74,8 +74,8 @@ def _show_lines(lines: ForecastLines, as_json: bool, title: str) -> None:
     if as_json:
         print_json(lines)
         return
-    columns = ("what", "p10", "p50", "p90", Column("now", give_up=3), Column("cases", give_up=2),
-               Column("told", give_up=1), Column("remark", give_up=4))  # fmt: skip
+    columns = ("what", "p10", "p50", "p90", Column("now", drop_order=3), Column("cases", drop_order=2),
+               Column("told", drop_order=1), Column("remark", drop_order=4))  # fmt: skip
     rows = [
         (
             one.subject, *(_time(one.unknown, value) for value in (one.p10_s, one.p50_s, one.p90_s)), one.situation,
@@ -112,9 +112,9 @@ def check(
 
 def _show_check(result: ForecastCheck, days: float) -> None:
     columns = (
-        "of", "told", "resolved", "censored", "covered %", Column("meant %", give_up=5),
-        Column("95 % interval", give_up=2), Column("below %", give_up=4), Column("above %", give_up=3), "loss",
-        Column("of p50", give_up=1),
+        "of", "told", "resolved", "censored", "covered %", Column("meant %", drop_order=5),
+        Column("95 % interval", drop_order=2), Column("below %", drop_order=4), Column("above %", drop_order=3), "loss",
+        Column("of p50", drop_order=1),
     )  # fmt: skip
     rows = [
         (

@@ -42,10 +42,10 @@ def show_links(page: Links) -> None:
         "files queued",
         "cap",
         "full",
-        Column("closeness", give_up=3),
-        Column("MB/s 1 h", give_up=4),
-        Column("MB/s 1 d", give_up=1),
-        Column("MB/s 1 w", give_up=2),
+        Column("closeness", drop_order=3),
+        Column("MB/s 1 h", drop_order=4),
+        Column("MB/s 1 d", drop_order=1),
+        Column("MB/s 1 w", drop_order=2),
     )
     rows = [
         (

@@ -47,12 +47,12 @@ def show_nuclei(nucleus_list: Nuclei) -> None:
         "nucleus",
         "role",
         "state",
-        Column("free GB", give_up=1),
-        Column("of GB", give_up=2),
+        Column("free GB", drop_order=1),
+        Column("of GB", drop_order=2),
         "drawn",
         "candidate",
-        Column("considered", give_up=3),
-        Column("output endpoint", give_up=4),
+        Column("considered", drop_order=3),
+        Column("output endpoint", drop_order=4),
     )
     rows = [
         (
@@ -86,7 +86,7 @@ def show_nucleus(answer: NucleusAnswer) -> None:
         "A nucleus is drawn at random, each with the probability of its weight."
     )
     tasks = [(one.jeditaskid, one.drawn, Percent(one.probability), one.weight, one.decided_at) for one in answer.tasks]
-    print_table(("task", "drawn", "probability", "weight", Column("at", give_up=1)), tasks, title="Tasks")
+    print_table(("task", "drawn", "probability", "weight", Column("at", drop_order=1)), tasks, title="Tasks")
     rejected = [(one.code, one.decisions, one.waiting, one.such_as) for one in answer.rejected]
     print_table(("rule's code", "decisions in 24 h", "tasks that wait", "such as"), rejected, title="Rejected by")
     links = [(one.source, one.queued_files, one.cap_files, one.full) for one in answer.links[:MOST_LINKS]]

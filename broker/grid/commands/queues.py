@@ -47,13 +47,13 @@ def show_queues(queue_list: Queues) -> None:
         Column("queue"),
         Column("status"),
         Column("got"),
-        Column("chosen", give_up=3),
-        Column("considered", give_up=2),
+        Column("chosen", drop_order=3),
+        Column("considered", drop_order=2),
         Column("mostly rejected by"),
-        Column("running", give_up=4),
-        Column("waiting", give_up=5),
-        Column("pilots", give_up=6),
-        Column("site", give_up=7),
+        Column("running", drop_order=4),
+        Column("waiting", drop_order=5),
+        Column("pilots", drop_order=6),
+        Column("site", drop_order=7),
         Column("pseudo-queues", only_wide=True),
         Column("type", only_wide=True),
     )
@@ -133,7 +133,7 @@ def _show_facts(answer: QueueAnswer) -> None:
 
 def _show_rejected(line: BrokerageAtQueue) -> None:
     rows = [(reason.code, reason.decisions, reason.waiting, reason.such_as) for reason in line.rejected]
-    columns = ("rule's code", "decisions in 24 h", "chunks that wait", Column("such as", give_up=1))
+    columns = ("rule's code", "decisions in 24 h", "chunks that wait", Column("such as", drop_order=1))
     rejected = f"Rejected here by {line.brokerage}: in {line.considered - line.chosen:,} decisions of 24 h"
     checked = "" if line.looked_at == line.waiting else f"; {line.looked_at:,} of {line.waiting:,} that wait looked at"
     print_table(columns, rows, title=f"{rejected}{checked}")
@@ -156,8 +156,8 @@ def _show_limits(answer: QueueAnswer) -> None:
         "field",
         "limit",
         "chunks beyond",
-        Column("median", give_up=2),
-        Column("largest", give_up=1),
+        Column("median", drop_order=2),
+        Column("largest", drop_order=1),
     )
     print_table(columns, rows, title="Limits against what chunks ask for")
 
@@ -167,7 +167,7 @@ def _show_links(answer: QueueAnswer) -> None:
         (link.source, link.nucleus, link.queued_files, link.cap_files, link.full, link.mbps_1d)
         for link in answer.links[:MOST_LINKS]
     ]
-    columns = ("from", "nucleus", "files queued", "cap", "full", Column("MB/s in a day", give_up=1))
+    columns = ("from", "nucleus", "files queued", "cap", "full", Column("MB/s in a day", drop_order=1))
     print_table(columns, rows, title="Links with most files queued")
 
 

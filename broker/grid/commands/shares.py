@@ -41,11 +41,11 @@ def show_shares(tree: Shares) -> None:
         "share",
         "target",
         "running",
-        Column("of target", give_up=1),
-        Column("HS06 running", give_up=4),
-        Column("HS06 waiting", give_up=5),
-        Column("jobs running", give_up=2),
-        Column("jobs waiting", give_up=3),
+        Column("of target", drop_order=1),
+        Column("HS06 running", drop_order=4),
+        Column("HS06 waiting", drop_order=5),
+        Column("jobs running", drop_order=2),
+        Column("jobs waiting", drop_order=3),
     )
     print_table(columns, [_row(line) for line in tree.shares], title=f"Global shares: {len(tree.shares)}")
 

@@ -44,13 +44,13 @@ def reasons(
 def show_reasons(answer: Reasons, with_rules: bool = False) -> None:
     """Print what waits, by reason; ``with_rules`` adds how often each rule rejected queues."""
     columns = (
-        Column("brokerage", give_up=2),
+        Column("brokerage", drop_order=2),
         Column("reason"),
         Column("chunks"),
         Column("change"),
-        Column("tasks", give_up=1),
-        Column("oldest", give_up=3),
-        Column("such as", give_up=4),
+        Column("tasks", drop_order=1),
+        Column("oldest", drop_order=3),
+        Column("such as", drop_order=4),
     )
     rows = [
         (

@@ -33,10 +33,10 @@ def list_channels(context: typer.Context, as_json: Json = False) -> None:
          "yes" if channel.takes_subscribers else "no", channel.decisions or "-")
         for channel in answer.channels
     ]  # fmt: skip
-    columns = ("channel", "kind", "where", "rules", "subscribers", Column("decisions", give_up=1))
+    columns = ("channel", "kind", "where", "rules", "subscribers", Column("decisions", drop_order=1))
     print_table(columns, rows, title="Channels")
     rules = [(rule.rule, rule.tells, ", ".join(rule.to), rule.quiet or "-") for rule in answer.rules]
-    print_table(("rule", "tells", "to", Column("quiet", give_up=1)), rules, title="Rules")
+    print_table(("rule", "tells", "to", Column("quiet", drop_order=1)), rules, title="Rules")
 
 
 @app.command()
@@ -62,8 +62,8 @@ def history(
             print_json(message)
         return
     columns = (
-        "planned", "event", "what", "channel", "state", Column("tries", give_up=2), Column("incident", give_up=3),
-        Column("detail", give_up=1),
+        "planned", "event", "what", "channel", "state", Column("tries", drop_order=2), Column("incident", drop_order=3),
+        Column("detail", drop_order=1),
     )  # fmt: skip
     rows = [
         (message.planned_at, message.event, message.sentence, message.address or message.channel, message.state,
@@ -82,8 +82,8 @@ def decisions(context: typer.Context, as_json: Json = False) -> None:
         print_json(answer)
         return
     columns = (
-        "channel", "state", "sent", "backlog", "tries", Column("last sent", give_up=3), Column("lost", give_up=2),
-        Column("unknown", give_up=4), Column("detail", give_up=1),
+        "channel", "state", "sent", "backlog", "tries", Column("last sent", drop_order=3), Column("lost", drop_order=2),
+        Column("unknown", drop_order=4), Column("detail", drop_order=1),
     )  # fmt: skip
     rows = [
         (stream.channel, stream.state, stream.sent, stream.backlog, stream.tries, stream.sent_at or "-",

@@ -33,8 +33,8 @@ def outcomes(
 def _show(answer: Outcomes, hours: float) -> None:
     columns = (
         Column("queue"), Column("kind"), Column("finished"), Column("failed"), Column("failed %"),
-        Column("lost", give_up=4), Column("closed", give_up=3), Column("core h", give_up=2),
-        Column("wait min", give_up=5), Column("errors", give_up=1),
+        Column("lost", drop_order=4), Column("closed", drop_order=3), Column("core h", drop_order=2),
+        Column("wait min", drop_order=5), Column("errors", drop_order=1),
     )  # fmt: skip
     rows = [
         (

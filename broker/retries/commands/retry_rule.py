@@ -55,8 +55,8 @@ def list_rules(
         print_json(listing)
         return
     columns = (
-        "rule", "error", "action", "parameters", "mode", Column("message", give_up=1), Column("only", give_up=2),
-        Column("expires", give_up=3), Column("about", give_up=4),
+        "rule", "error", "action", "parameters", "mode", Column("message", drop_order=1), Column("only", drop_order=2),
+        Column("expires", drop_order=3), Column("about", drop_order=4),
     )  # fmt: skip
     print_table(columns, [_row(line) for line in listing.rules], title="Retry rules")
     for line in listing.rules:

@@ -24,16 +24,16 @@ from broker.store.service.agent_pauses import UNTIL_RESUMED
 
 COLUMNS = (
     Column("agent"),
-    Column("enabled", give_up=3),
-    Column("period_s", give_up=5),
+    Column("enabled", drop_order=3),
+    Column("period_s", drop_order=5),
     Column("last outcome"),
     Column("started"),
-    Column("next run", give_up=2),
+    Column("next run", drop_order=2),
     Column("paused"),
-    Column("error", give_up=1),
-    Column("holder", give_up=4),
-    Column("mean s", give_up=6),
-    Column("largest s", give_up=7),
+    Column("error", drop_order=1),
+    Column("holder", drop_order=4),
+    Column("mean s", drop_order=6),
+    Column("largest s", drop_order=7),
     Column("counts", only_wide=True),
     Column("expires_in_s", only_wide=True),
 )

@@ -46,11 +46,11 @@ def show_alarms(answer: Alarms) -> None:
         Column("severity"),
         Column("alarm"),
         Column("what"),
-        Column("since", give_up=2),
-        Column("limit", give_up=1),
+        Column("since", drop_order=2),
+        Column("limit", drop_order=1),
     ]
     if looked_at:
-        columns.append(Column("looks at it", give_up=3))
+        columns.append(Column("looks at it", drop_order=3))
     print_table(columns, rows, title="Alarms")
 
 

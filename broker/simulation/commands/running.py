@@ -11,7 +11,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from broker.cli.output import Body, lay_out, print_json, print_table, remark
+from broker.cli.output import ColumnText, lay_out, print_json, print_table, remark
 from broker.simulation.answers.figures_of_merit import FIGURES, cell, sentence
 from broker.simulation.commands.case_checkpoints import TABLE, CaseCheckpoints
 from broker.simulation.commands.documents import policy_document
@@ -188,7 +188,7 @@ def _table_text(results: Mapping[int, CaseResult]) -> str:
         return "no seed is finished with all policies yet\n"
     headings = ("policy", *(FIGURES[name].title for name in SHOWN))
     columns = [
-        Body(heading, tuple(row[place] for row in _rows(comparisons)), right=place > 0)
+        ColumnText(heading, tuple(row[place] for row in _rows(comparisons)), right=place > 0)
         for place, heading in enumerate(headings)
     ]
     words = [sentence(one, comparisons[0]) for one in comparisons[1:]]

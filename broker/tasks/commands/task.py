@@ -57,7 +57,7 @@ def show(
         print_json(answer)
         return
     requests = answer.requests
-    columns = ("what", "asked", "unit", "from", Column("scouts say", give_up=1), Column("why", give_up=2))
+    columns = ("what", "asked", "unit", "from", Column("scouts say", drop_order=1), Column("why", drop_order=2))
     rows = [(one.name, _or_dash(one.value), one.unit or "-", one.source, _or_dash(one.scouts), one.reason or "-")
             for one in requests.values]  # fmt: skip
     print_table(columns, rows, title=f"Task {requests.jeditaskid}, {requests.status}: what its jobs ask for")
@@ -134,7 +134,7 @@ def _show(subscribed: TaskSubscriptions, as_json: bool) -> None:
         )
         for subscription in subscribed.subscriptions
     ]
-    columns = ("to", "since", "by", Column("told_waits", give_up=2), "ended", Column("because", give_up=1))
+    columns = ("to", "since", "by", Column("told_waits", drop_order=2), "ended", Column("because", drop_order=1))
     print_table(columns, rows, title=f"Subscriptions to task {subscribed.jeditaskid}")
 
 

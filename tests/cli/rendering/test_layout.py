@@ -2,14 +2,14 @@ from __future__ import annotations
 
 from hypothesis import given, settings, strategies as st
 
-from broker.cli.output import Body, lay_out, records, wrapped
+from broker.cli.output import ColumnText, lay_out, records, wrapped
 from broker.cli.rendering.cells import columns_of
 
-QUEUES = Body("queue", ("CERN-PROD/SCORE_HIMEM", "BNL/MCORE"))
-RULE = Body("rule", ("lowmemory", "data_availability"), give_up=2)
-UNIT = Body("unit", ("MB", "bytes"), give_up=1)
-JOBS = Body("jobs waiting", ("5", "12345"), right=True)
-WHY = Body("why", ("the task requires 289 GB for 8 cores", "no complete replica"), breaks=True)
+QUEUES = ColumnText("queue", ("CERN-PROD/SCORE_HIMEM", "BNL/MCORE"))
+RULE = ColumnText("rule", ("lowmemory", "data_availability"), drop_order=2)
+UNIT = ColumnText("unit", ("MB", "bytes"), drop_order=1)
+JOBS = ColumnText("jobs waiting", ("5", "12345"), right=True)
+WHY = ColumnText("why", ("the task requires 289 GB for 8 cores", "no complete replica"), breaks=True)
 
 names = st.text("abcABC/_-", min_size=1, max_size=30)
 sentences = st.lists(names, min_size=1, max_size=6).map(" ".join)
@@ -34,7 +34,7 @@ def test_headings_break_before_columns_are_given_up() -> None:
     )
 
 
-def test_columns_with_the_largest_give_up_number_go_first() -> None:
+def test_columns_with_the_largest_drop_order_go_first() -> None:
     columns = (QUEUES, RULE, UNIT, JOBS)
     whole = 21 + 17 + 5 + 7 + 3 * 2
     assert lay_out(columns, whole).missing == ()
@@ -64,7 +64,10 @@ def test_sentences_wrap_and_names_do_not() -> None:
 
 def test_wide_characters_take_two_columns() -> None:
     assert columns_of("日本") == 4
-    assert lay_out((Body("a", ("日本", "x")), Body("b", ("1", "2"))), None).lines[2:] == ("日本  1", "x     2")
+    assert lay_out((ColumnText("a", ("日本", "x")), ColumnText("b", ("1", "2"))), None).lines[2:] == (
+        "日本  1",
+        "x     2",
+    )
 
 
 @settings(max_examples=60)
@@ -72,10 +75,10 @@ def test_wide_characters_take_two_columns() -> None:
 def test_no_word_is_broken_and_a_table_fits(rows: list[tuple[str, str, str, str]], width: int) -> None:
     first, about, rule, more = (tuple(cells) for cells in zip(*rows, strict=True))
     columns = [
-        Body("name", first),
-        Body("about", about, breaks=True),
-        Body("rule", rule, give_up=1),
-        Body("more", more, breaks=True, give_up=2),
+        ColumnText("name", first),
+        ColumnText("about", about, breaks=True),
+        ColumnText("rule", rule, drop_order=1),
+        ColumnText("more", more, breaks=True, drop_order=2),
     ]
     layout = lay_out(columns, width)
     text = "\n".join(layout.lines)
@@ -97,4 +100,4 @@ def test_a_wrapped_sentence_keeps_its_words(text: str, width: int) -> None:
 
 
 def test_records_leave_out_empty_cells() -> None:
-    assert records((Body("a", ("1", "")), Body("b", ("", "2"))), None) == ["a  1", "", "b  2"]
+    assert records((ColumnText("a", ("1", "")), ColumnText("b", ("", "2"))), None) == ["a  1", "", "b  2"]

@@ -23,7 +23,13 @@ from tests.cli.commands import Command, runner
 
 AT = datetime(2026, 11, 22, 5, 20, 58, tzinfo=UTC)
 ROWS = [("BNL/MCORE", 5, Percent(0.0353987), Since(AT, AT), "a, b")]
-COLUMNS = ("queue", "jobs", Column("share", give_up=1), Column("since", give_up=2), Column("links", only_wide=True))
+COLUMNS = (
+    "queue",
+    "jobs",
+    Column("share", drop_order=1),
+    Column("since", drop_order=2),
+    Column("links", only_wide=True),
+)
 
 
 class Terminal(io.StringIO):
