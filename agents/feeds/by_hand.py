@@ -18,7 +18,7 @@ from agents.service.base import Agent, CycleContext, CycleReport
 from broker.domain.work import DroppedRow
 from broker.feeds.model.rows import RowChange, TableChanges
 from broker.feeds.model.rucio import answers as schedule
-from broker.feeds.model.rucio.answers import Answer, RawAnswer, read_answer
+from broker.feeds.model.rucio.answers import DatasetReply, RawAnswer, read_answer
 from broker.feeds.model.rucio.client import digest_of
 from broker.feeds.model.worker_statistics import worker_table
 from broker.fetching.documents import Document, DocumentRefused
@@ -67,7 +67,7 @@ class ReplicaImport(Agent[ReplicaFileOptions]):
 
 
 def _write_answers(
-    connection: sa.Connection, answers: list[tuple[Answer, str]], now: datetime, *, writes: bool
+    connection: sa.Connection, answers: list[tuple[DatasetReply, str]], now: datetime, *, writes: bool
 ) -> TableChanges:
     """Write answers, each with the digest of its replicas, to the catalogue; return the changes."""
     requests = replica_requests.requests_of(connection, (answer.did for answer, _ in answers))
@@ -128,7 +128,7 @@ def _raw(record: dict[str, Any], document: Document) -> RawAnswer:
     )
 
 
-def _answer(raw: RawAnswer, dropped_rows: list[DroppedRow]) -> tuple[Answer, str]:
+def _answer(raw: RawAnswer, dropped_rows: list[DroppedRow]) -> tuple[DatasetReply, str]:
     answer = read_answer(raw, {})
     dropped_rows += [DroppedRow(DATASETS, row.identifier, row.code, row.detail) for row in answer.dropped_rows]
     return answer, digest_of(list(raw.replicas))

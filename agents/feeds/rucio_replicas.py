@@ -16,7 +16,7 @@ from agents.service.base import CycleContext, CycleReport
 from broker.domain.work import DroppedRow
 from broker.feeds.model.rows import reasons
 from broker.feeds.model.rucio import answers as schedule
-from broker.feeds.model.rucio.answers import FOUND, Answer, Did, RequestRecord
+from broker.feeds.model.rucio.answers import FOUND, DatasetReply, Did, RequestRecord
 from broker.feeds.model.rucio.client import Heard, Known, Questions, Rucio, RucioUnavailable, ask, digest_of
 from broker.feeds.statements import feed_runs, waiting_input
 from broker.feeds.statements.feed_runs import FeedRun
@@ -239,7 +239,7 @@ class _Requester:
             replica_requests.write_unchanged(connection, unchanged, context.now)
             fault_points.reach("after_write_before_commit")
 
-    def _count(self, answer: Answer, changed: bool) -> None:
+    def _count(self, answer: DatasetReply, changed: bool) -> None:
         self._tally.existing += answer.outcome == FOUND
         self._tally.missing += answer.outcome != FOUND
         self._tally.changed += changed and answer.outcome == FOUND

@@ -180,7 +180,7 @@ def _groups(claims: Mapping[str, Any]) -> set[str]:
     return groups
 
 
-Answer = Literal["allowed", "unauthenticated", "forbidden"]
+AccessVerdict = Literal["allowed", "unauthenticated", "forbidden"]
 
 
 @dataclass(frozen=True)
@@ -234,7 +234,7 @@ TRY = Policy("try", frozenset({Role.OPERATOR, Role.TUNER}), writes=True, once=Tr
 """Runs that replay stored cycles, which cost minutes of CPU time."""
 
 
-def judge(policy: Policy, identity: Identity | None, *, anonymous_read: bool) -> Answer:
+def judge(policy: Policy, identity: Identity | None, *, anonymous_read: bool) -> AccessVerdict:
     """Whether ``policy`` admits a request; ``identity`` is None for a request without a token."""
     if policy.anonymous == "always" or (policy.anonymous == "if_configured" and anonymous_read and identity is None):
         return "allowed"

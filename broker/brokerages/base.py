@@ -22,7 +22,7 @@ from broker.domain.arrays import Bools, Ints, Texts
 from broker.domain.decisions import TOO_LATE_REASONS, Decision, DecisionRecord, Reason
 from broker.domain.placements import Written
 from broker.engine.job.cycle import JobCycle
-from broker.engine.shared.answer import REASONS, Answer, RuleVerdict
+from broker.engine.shared.answer import REASONS, CandidateVerdict, RuleVerdict
 from broker.engine.shared.chain import RuleChain
 from broker.engine.shared.filter_cache import RuleFault
 from broker.gdpconfig import Tuning
@@ -288,7 +288,7 @@ class Brokerage(ABC, Generic[WorkT, BatchT]):
     @abstractmethod
     def why_not(
         self, snapshot: Snapshot, tuning: Tuning, batch: BatchT, rules: Rules, decision: Decision, name: str
-    ) -> list[Answer]:
+    ) -> list[CandidateVerdict]:
         """Why a stored decision did not choose a candidate.
 
         Args:
@@ -308,7 +308,7 @@ class Brokerage(ABC, Generic[WorkT, BatchT]):
         rules: Rules,
         decision: Decision,
         names: Collection[str] | None = None,
-    ) -> list[Answer]:
+    ) -> list[CandidateVerdict]:
         """The verdict on each candidate of a stored decision, or on those named; see :meth:`why_not`."""
         wanted = [name for name in self.candidates(snapshot).tolist() if names is None or name in names]
         return [one for name in wanted for one in self.why_not(snapshot, tuning, batch, rules, decision, name)]

@@ -37,7 +37,7 @@ _OF_THE_TASK = frozenset({Outcome.CONTAINER, Outcome.RELEASE, Outcome.PLATFORM, 
 
 
 @dataclass(frozen=True)
-class Explanation(Observation):
+class MatchObservation(Observation):
     """The deciding comparison: the queue fits where ``value operator limit`` holds.
 
     ``part`` is the code of the outcome; ``inputs`` holds ``best_available`` where a queue can be better or worse.
@@ -67,7 +67,7 @@ class Explanation(Observation):
         return "; ".join(part for part in (TITLES[outcome], seen, there) if part)
 
 
-def explain(need: Need, offer: QueueOffer, outcome: Outcome) -> Explanation:
+def explain(need: Need, offer: QueueOffer, outcome: Outcome) -> MatchObservation:
     """The comparison behind an outcome of :func:`broker.matching.match_queue.match_queue`."""
     return _EXPLAINERS.get(outcome, _of_releases)(need, offer, outcome)
 
@@ -80,27 +80,27 @@ def _listed(values: Iterable[str] | None) -> str:
     return ", ".join(word or repr(word) for word in words[:MAX_SHOWN]) + more if words else "nothing"
 
 
-def _of_releases(need: Need, offer: QueueOffer, outcome: Outcome) -> Explanation:
+def _of_releases(need: Need, offer: QueueOffer, outcome: Outcome) -> MatchObservation:
     asks = need.requirement.asks_hardware or outcome == Outcome.HARDWARE_UNKNOWN
     limit = "AUTO" if asks else "AUTO, ANY"
-    return Explanation(_listed(offer.releases), "in", limit, "-", "queue.releases", part=outcome.code)
+    return MatchObservation(_listed(offer.releases), "in", limit, "-", "queue.releases", part=outcome.code)
 
 
-def _of_tags(need: Need, offer: QueueOffer, outcome: Outcome) -> Explanation:
+def _of_tags(need: Need, offer: QueueOffer, outcome: Outcome) -> MatchObservation:
     value = "no row" if offer.software is None else "unreadable"
-    return Explanation(value, "==", "a readable row", "-", "queue.sw_tags", part=outcome.code)
+    return MatchObservation(value, "==", "a readable row", "-", "queue.sw_tags", part=outcome.code)
 
 
-def _of_task(need: Need, offer: QueueOffer, outcome: Outcome) -> Explanation:
+def _of_task(need: Need, offer: QueueOffer, outcome: Outcome) -> MatchObservation:
     value = "readable" if need.fault is None else str(need.fault)
-    return Explanation(value, "==", "readable", "-", "task.architecture", part=outcome.code)
+    return MatchObservation(value, "==", "readable", "-", "task.architecture", part=outcome.code)
 
 
-def _of_pattern(need: Need, offer: QueueOffer, outcome: Outcome) -> Explanation:
+def _of_pattern(need: Need, offer: QueueOffer, outcome: Outcome) -> MatchObservation:
     unsupported = unsupported_patterns(need)
     value, why = unsupported[0] if unsupported else (need.requirement.platform, None)
     limit = "patterns without look-around and back references"
-    return Explanation(value, "in", limit, "-", "task.architecture", {"why": why}, part=outcome.code)
+    return MatchObservation(value, "in", limit, "-", "task.architecture", {"why": why}, part=outcome.code)
 
 
 def unsupported_patterns(need: Need) -> list[tuple[str, str]]:
@@ -124,7 +124,7 @@ def _cpus(need: Need) -> str:
     return _listed(f"{cpu.arch}-{cpu.vendor}-{cpu.instr}" for cpu in need.requirement.cpus)
 
 
-def _of_cpu(need: Need, offer: QueueOffer, outcome: Outcome) -> Explanation:
+def _of_cpu(need: Need, offer: QueueOffer, outcome: Outcome) -> MatchObservation:
     entry = _hardware_of(offer).cpu or HardwareEntry()
     value = f"{_listed(entry.arch)} / {_listed(entry.vendor)} / {_listed(entry.instr)}"
     described: dict[str, Value] = {
@@ -133,25 +133,27 @@ def _of_cpu(need: Need, offer: QueueOffer, outcome: Outcome) -> Explanation:
         "instr": _listed(entry.instr),
         "implied": need.requirement.cpu_implied,
     }
-    return Explanation(value, "in", _cpus(need), "-", "task.architecture", described, part=outcome.code)
+    return MatchObservation(value, "in", _cpus(need), "-", "task.architecture", described, part=outcome.code)
 
 
-def _of_reserve(need: Need, offer: QueueOffer, outcome: Outcome) -> Explanation:
+def _of_reserve(need: Need, offer: QueueOffer, outcome: Outcome) -> MatchObservation:
     kind = "CPU" if outcome == Outcome.RESERVED_CPU else "GPU"
-    return Explanation(f"no {kind} request", "==", f"a {kind} request", "-", "queue.architectures", part=outcome.code)
+    return MatchObservation(
+        f"no {kind} request", "==", f"a {kind} request", "-", "queue.architectures", part=outcome.code
+    )
 
 
-def _of_missing(need: Need, offer: QueueOffer, outcome: Outcome) -> Explanation:
+def _of_missing(need: Need, offer: QueueOffer, outcome: Outcome) -> MatchObservation:
     hardware = _hardware_of(offer)
     kinds = [name for name, entry in (("cpu", hardware.cpu), ("gpu", hardware.gpu)) if entry is not None]
-    return Explanation(
+    return MatchObservation(
         _listed(kinds), "in", "gpu" if kinds else "cpu, gpu", "-", "queue.architectures", part=outcome.code
     )
 
 
-def _of_monitoring(need: Need, offer: QueueOffer, outcome: Outcome) -> Explanation:
+def _of_monitoring(need: Need, offer: QueueOffer, outcome: Outcome) -> MatchObservation:
     rows = None if outcome == Outcome.GPU_SOURCE else len(offer.gpus)
-    return Explanation(rows, ">=", 1, "rows", "queue.mv_worker_node_gpu_summary", part=outcome.code)
+    return MatchObservation(rows, ">=", 1, "rows", "queue.mv_worker_node_gpu_summary", part=outcome.code)
 
 
 _SELECTED: dict[Outcome, tuple[str, str]] = {
@@ -167,7 +169,7 @@ _COMPARED: dict[Outcome, tuple[str, str]] = {
 }
 
 
-def _of_selection(need: Need, offer: QueueOffer, outcome: Outcome) -> Explanation:
+def _of_selection(need: Need, offer: QueueOffer, outcome: Outcome) -> MatchObservation:
     attribute, request_field = _SELECTED[outcome]
     request = need.requirement.gpu or GpuRequest()
     selection = getattr(request, request_field)
@@ -177,11 +179,11 @@ def _of_selection(need: Need, offer: QueueOffer, outcome: Outcome) -> Explanatio
     excluded = attribute == "generation" and request.generations_excluded
     if excluded or outcome == Outcome.GPU_MODEL_EXCLUDED:
         key = "task.architecture"
-        return Explanation(EXCLUDED_THERE, "==", "no GPU of those excluded", "-", key, inputs, part=outcome.code)
-    return Explanation(there, "in", limit, "-", "task.architecture", inputs, part=outcome.code)
+        return MatchObservation(EXCLUDED_THERE, "==", "no GPU of those excluded", "-", key, inputs, part=outcome.code)
+    return MatchObservation(there, "in", limit, "-", "task.architecture", inputs, part=outcome.code)
 
 
-def _of_comparison(need: Need, offer: QueueOffer, outcome: Outcome) -> Explanation:
+def _of_comparison(need: Need, offer: QueueOffer, outcome: Outcome) -> MatchObservation:
     attribute, unit = _COMPARED[outcome]
     request = need.requirement.gpu or GpuRequest()
     constraint: Constraint = getattr(request, attribute) or Constraint("", "")
@@ -196,9 +198,11 @@ def _of_comparison(need: Need, offer: QueueOffer, outcome: Outcome) -> Explanati
     known = [value for value in failing if value and version_key(value) is not None]
     if constraint.usable and len(known) == len(failing) > 0:
         operator = cast(Operator, constraint.operator)
-        return Explanation(known[0], operator, constraint.version, unit, "task.architecture", inputs, part=outcome.code)
+        return MatchObservation(
+            known[0], operator, constraint.version, unit, "task.architecture", inputs, part=outcome.code
+        )
     shown = next((value or "unknown" for value in failing if value not in known), "unknown")
-    return Explanation(shown, "matches", str(constraint), unit, "task.architecture", inputs, part=outcome.code)
+    return MatchObservation(shown, "matches", str(constraint), unit, "task.architecture", inputs, part=outcome.code)
 
 
 def _best(values: Sequence[str | None], operator: str) -> str | None:
@@ -208,14 +212,14 @@ def _best(values: Sequence[str | None], operator: str) -> str | None:
     return choose(known, key=version_key) if known else None
 
 
-def _of_container(need: Need, offer: QueueOffer, outcome: Outcome) -> Explanation:
+def _of_container(need: Need, offer: QueueOffer, outcome: Outcome) -> MatchObservation:
     prefixes = offer.software.containers if offer.software is not None else ()
     inputs: dict[str, Value] = {"only_tags": need.only_tags, "containers": _listed(prefixes)}
     place = "tags of the queue" if need.only_tags else "tags or containers of the queue"
-    return Explanation(need.container_name, "in", place, "-", "queue.sw_tags", inputs, part=outcome.code)
+    return MatchObservation(need.container_name, "in", place, "-", "queue.sw_tags", inputs, part=outcome.code)
 
 
-def _of_release(need: Need, offer: QueueOffer, outcome: Outcome) -> Explanation:
+def _of_release(need: Need, offer: QueueOffer, outcome: Outcome) -> MatchObservation:
     tags, release = offer.software, need.release
     published = {} if tags is None else {"cvmfs": sorted(tags.cvmfs), "containers": tags.containers}
     inputs: dict[str, Value] = {key: _listed(words) for key, words in published.items()}
@@ -223,12 +227,14 @@ def _of_release(need: Need, offer: QueueOffer, outcome: Outcome) -> Explanation:
     inputs["base_platform"] = need.requirement.base_platform
     if outcome == Outcome.RELEASE and release is not None:
         value = release.cvmfs_tag if release.project is None else f"{release.project}-{release.version}"
-        return Explanation(value, "in", "cvmfs or tags of the queue", "-", "queue.sw_tags", inputs, part=outcome.code)
+        return MatchObservation(
+            value, "in", "cvmfs or tags of the queue", "-", "queue.sw_tags", inputs, part=outcome.code
+        )
     place = "cmtconfigs of the queue"
-    return Explanation(need.requirement.platform, "in", place, "-", "queue.sw_tags", inputs, part=outcome.code)
+    return MatchObservation(need.requirement.platform, "in", place, "-", "queue.sw_tags", inputs, part=outcome.code)
 
 
-_EXPLAINERS: dict[Outcome, Callable[[Need, QueueOffer, Outcome], Explanation]] = {
+_EXPLAINERS: dict[Outcome, Callable[[Need, QueueOffer, Outcome], MatchObservation]] = {
     Outcome.NOT_PUBLISHED: _of_tags,
     Outcome.UNREADABLE: _of_tags,
     Outcome.RESERVED_CPU: _of_reserve,

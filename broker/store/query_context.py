@@ -27,13 +27,17 @@ def proceed() -> None:
     """Never stop the evaluation."""
 
 
-class Answer(BaseModel):
+class ResponseModel(BaseModel):
     """An answer, or a part of one. Times are aware UTC; units are in the names of the fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class OverTime(Answer):
+#: The former name, for features of other distributions.
+Answer = ResponseModel
+
+
+class OverTime(ResponseModel):
     """What happened from ``since`` to ``now``, in steps of ``step_s`` seconds."""
 
     now: datetime

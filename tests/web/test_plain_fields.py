@@ -10,17 +10,17 @@ from pydantic import computed_field
 
 from broker.api import plain as plain_values
 from broker.api.plain import plain
-from broker.store.query_context import Answer
+from broker.store.query_context import ResponseModel
 from broker.web import plain_fields
 from broker.web.plain_fields import PlainFields
 from broker.web.rendering import environment
 
 
-class Inner(Answer):
+class Inner(ResponseModel):
     value: float
 
 
-class Whole(Answer):
+class Whole(ResponseModel):
     at: datetime
     inner: tuple[Inner, ...]
     items: dict[str, float | None]

@@ -12,7 +12,7 @@ import pytest
 from broker.domain.arrays import texts
 from broker.whatif.model import task_differences
 from broker.whatif.model.comparison import Difference, added, difference, task_documents, total_documents
-from broker.whatif.model.outcome_columns import Compared, Side
+from broker.whatif.model.outcome_columns import CycleComparison, Side
 from broker.whatif.model.task_differences import NEVER_A_CANDIDATE, TaskDifference
 
 NAMES = ("A", "B", "C")
@@ -46,7 +46,7 @@ def example() -> Difference:
         ("brokered", "", "*11", (4, 0, 0)),
         ("throttled", "throttled_cap", ".01", (0, 0, 0)),
     )
-    return difference(Compared("production_job", np.array([7, 7, 8, 9]), texts(NAMES), before, after))
+    return difference(CycleComparison("production_job", np.array([7, 7, 8, 9]), texts(NAMES), before, after))
 
 
 def test_differences_by_task(example: Difference) -> None:
@@ -79,7 +79,7 @@ def test_total_differences(example: Difference) -> None:
 def test_jobs_that_change_queues_are_counted_once() -> None:
     before = side(("brokered", "", "**0", (10, 5, 0)))
     after = side(("brokered", "", "**0", (7, 8, 0)))
-    comparison = difference(Compared("production_job", np.array([7]), texts(NAMES), before, after))
+    comparison = difference(CycleComparison("production_job", np.array([7]), texts(NAMES), before, after))
     assert comparison.totals["production_job"].jobs_moved == 3
     assert comparison.tasks == {}  # the candidates are the same
 
@@ -93,7 +93,7 @@ def test_cycles_add_up(example: Difference) -> None:
     assert example.tasks["production_job", 7].decisions == 2  # adding up leaves the parts as they are
 
 
-def random_cycle(draw: np.random.Generator) -> Compared:
+def random_cycle(draw: np.random.Generator) -> CycleComparison:
     """Two random sides of a few chunks of a few tasks."""
     count = int(draw.integers(1, 9))
     sides = []
@@ -111,10 +111,10 @@ def random_cycle(draw: np.random.Generator) -> Compared:
             )
         )
     names = texts(draw.permutation(["A", "B", "C"]).tolist())
-    return Compared("production_job", draw.integers(1, 5, count), names, *sides)
+    return CycleComparison("production_job", draw.integers(1, 5, count), names, *sides)
 
 
-def one_by_one(cycles: Sequence[Compared]) -> dict[tuple[str, int], TaskDifference]:
+def one_by_one(cycles: Sequence[CycleComparison]) -> dict[tuple[str, int], TaskDifference]:
     """The tasks that differ, found chunk by chunk."""
     differences: dict[tuple[str, int], TaskDifference] = {}
     for cycle in cycles:

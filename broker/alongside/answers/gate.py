@@ -8,7 +8,7 @@ from pathlib import Path
 
 from agents.service.configuration import config_file
 from broker import resources
-from broker.alongside.answers.shadow import Compared, compare, shadow_of
+from broker.alongside.answers.shadow import ShadowComparison, compare, shadow_of
 from broker.alongside.answers.shadow_models import Criterion, DecidedBy, DisagreementLine, Gate, GateLine
 from broker.alongside.answers.shadow_tally import Tally
 from broker.alongside.model.gate_file import GateFile, GateFileError, Limits, read_gate
@@ -88,7 +88,11 @@ def gate(query: QueryContext, criteria: GateFile, where: str, problems: Sequence
 
 
 def verdicts(
-    criteria: GateFile, compared: Compared, query: QueryContext, calls: Sequence[CallCount], problems: Sequence[str]
+    criteria: GateFile,
+    compared: ShadowComparison,
+    query: QueryContext,
+    calls: Sequence[CallCount],
+    problems: Sequence[str],
 ) -> tuple[GateLine, ...]:
     """The verdict on each criterion, in the order of the gate."""
     lines: list[GateLine] = []

@@ -14,7 +14,7 @@ from broker.alongside.answers.shadow_decisions import (
     NO_DATASET,
     NO_DECISION,
     TOO_OLD,
-    Decided,
+    DecisionsByChunk,
     chances,
     criterion,
     refusal,
@@ -101,7 +101,7 @@ NO_LABEL = ""
 
 
 @dataclass
-class Compared:
+class ShadowComparison:
     """The counts, as a whole and by label; ``deciders``: which profile, version and tuning decided.
 
     ``plugin_recorded``: decisions of the plug-in that are on record.
@@ -117,7 +117,9 @@ class Compared:
         return self.whole, self.by_label.setdefault(one.label or NO_LABEL, Tally())
 
 
-def add_placements(compared: Compared, placements: Sequence[Placement], decided: Decided, own: Own) -> None:
+def add_placements(
+    compared: ShadowComparison, placements: Sequence[Placement], decided: DecisionsByChunk, own: Own
+) -> None:
     """Count what PanDA placed. Pure."""
     for placement in placements:
         tallies, by = compared.of(placement), own.placed(placement, decided)
@@ -137,7 +139,7 @@ def add_placements(compared: Compared, placements: Sequence[Placement], decided:
             compared.deciders.add(placement, in_force.stored)
 
 
-def add_undecided(compared: Compared, undecided: Sequence[Undecided]) -> None:
+def add_undecided(compared: ShadowComparison, undecided: Sequence[Undecided]) -> None:
     """Count the jobs of tasks about which ours decided nothing. Pure."""
     for jobs in undecided:
         for tally in compared.of(jobs):
@@ -145,7 +147,7 @@ def add_undecided(compared: Compared, undecided: Sequence[Undecided]) -> None:
             tally.uncompared(jobs, NO_DECISION if jobs.has_dataset else NO_DATASET)
 
 
-def add_waits(compared: Compared, waits: Sequence[Wait], decided: Decided, own: Own) -> None:
+def add_waits(compared: ShadowComparison, waits: Sequence[Wait], decided: DecisionsByChunk, own: Own) -> None:
     """Count the times that PanDA let a task wait. Pure."""
     for wait in waits:
         tallies = compared.of(wait)
@@ -170,7 +172,7 @@ def _count_own(tallies: tuple[Tally, Tally], item: Placement | Wait, by: Placer)
         tally.placed_by_ours(item, by)
 
 
-def compare(query: QueryContext, since: datetime, max_age: timedelta, brokerage: str | None = None) -> Compared:
+def compare(query: QueryContext, since: datetime, max_age: timedelta, brokerage: str | None = None) -> ShadowComparison:
     """Compare our decisions with JEDI's, and count; for the arguments see :func:`shadow`."""
     connection, catalogue, until = query.connection, query.catalogue, query.now
     first = since - max_age - LONGEST
@@ -179,7 +181,7 @@ def compare(query: QueryContext, since: datetime, max_age: timedelta, brokerage:
     placements = [one for one in placed if brokerage in (None, one.brokerage)]
     waits = [one for one in read_waits(connection, catalogue, since, until) if brokerage in (None, one.brokerage)]
     by_plugin = plugin_decisions(connection, first, until)
-    compared = Compared(plugin_recorded=sum(map(len, by_plugin.values())))
+    compared = ShadowComparison(plugin_recorded=sum(map(len, by_plugin.values())))
     add_undecided(compared, [one for one in undecided if brokerage in (None, one.brokerage)])
     tasks = tasks_of(placements, waits)
     for start in range(0, len(tasks), TASKS_AT_ONCE):
@@ -188,7 +190,7 @@ def compare(query: QueryContext, since: datetime, max_age: timedelta, brokerage:
         runs = {one.origin.agent_run for one in stored} - {None}
         cycles = deciding_cycles(connection, sorted(run for run in runs if run is not None))
         compared.deciders.know(cycles)
-        decided, own = Decided(stored, max_age), Own(by_plugin, cycles)
+        decided, own = DecisionsByChunk(stored, max_age), Own(by_plugin, cycles)
         add_placements(compared, [one for one in placements if one.jeditaskid in batch], decided, own)
         add_waits(compared, [one for one in waits if one.jeditaskid in batch], decided, own)
     return compared
@@ -214,7 +216,7 @@ def shadow(
 
 
 def shadow_of(
-    query: QueryContext, since: datetime, max_age: timedelta, compared: Compared, confidence: float = CONFIDENCE
+    query: QueryContext, since: datetime, max_age: timedelta, compared: ShadowComparison, confidence: float = CONFIDENCE
 ) -> Shadow:
     """Build the answer from the counts; arguments as for :func:`shadow`."""
     whole, by_label = compared.whole, sorted(compared.by_label.items())
@@ -250,7 +252,7 @@ def _data(query: QueryContext, since: datetime, whole: Tally) -> Data:
     return data_of(read, near)
 
 
-def _notes(query: QueryContext, since: datetime, compared: Compared) -> tuple[str, ...]:
+def _notes(query: QueryContext, since: datetime, compared: ShadowComparison) -> tuple[str, ...]:
     """Remarks on why the numbers mean less than they seem to."""
     notes = list(compared.deciders.notes())
     calls = plugin_calls.since(query.connection, since)

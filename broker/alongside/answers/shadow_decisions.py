@@ -33,7 +33,7 @@ class DecisionInForce:
         return None if self.stored is None else self.stored.record.decision
 
 
-class Decided:
+class DecisionsByChunk:
     """Our decisions on some tasks, by brokerage and chunk.
 
     Args:

@@ -6,21 +6,21 @@ from datetime import datetime
 from typing import Literal
 
 from broker.alongside.model.gate_file import GateFile
-from broker.store.query_context import Answer
+from broker.store.query_context import ResponseModel
 
 Side = Literal["panda_only", "ours_only"]
 Placer = Literal["plugin", "agent"]
 Placed = Literal["panda", "ours", "panda_only", "ours_only"]
 
 
-class Interval(Answer):
+class Interval(ResponseModel):
     """Interval of a share, at the confidence of the answer; both ends between 0 and 1."""
 
     low: float
     high: float
 
 
-class AgreementLine(Answer):
+class AgreementLine(ResponseModel):
     """Agreement for one brokerage, or for one of its labels, shares or hours.
 
     None of the numbers include work that ours placed.
@@ -68,7 +68,7 @@ class AgreementLine(Answer):
         return self.agreed_jobs / self.compared_jobs if self.compared_jobs else None
 
 
-class DisagreementLine(Answer):
+class DisagreementLine(ResponseModel):
     """Disagreements by the rule that caused them.
 
     Attributes:
@@ -96,7 +96,7 @@ class DisagreementLine(Answer):
     such_as: tuple[int, ...]
 
 
-class QueueComparison(Answer):
+class QueueComparison(ResponseModel):
     """Jobs that a queue (or nucleus) got from PanDA, and would have got from ours.
 
     Attributes:
@@ -118,7 +118,7 @@ class QueueComparison(Answer):
     main_code: str | None
 
 
-class Uncompared(Answer):
+class Uncompared(ResponseModel):
     """Jobs and waits that could not be compared: ``no_decision``, ``too_old`` or ``no_dataset``."""
 
     brokerage: str
@@ -127,7 +127,7 @@ class Uncompared(Answer):
     waits: int
 
 
-class PlacedByOurs(Answer):
+class PlacedByOurs(ResponseModel):
     """Work that our plug-in or agent placed, or let wait; it is not compared.
 
     Attributes:
@@ -145,7 +145,7 @@ class PlacedByOurs(Answer):
     tasks: int
 
 
-class DecidedBy(Answer):
+class DecidedBy(ResponseModel):
     """Jobs and waits compared with decisions of one profile, version and tuning.
 
     Attributes:
@@ -169,7 +169,7 @@ class DecidedBy(Answer):
     last_at: datetime
 
 
-class ByChance(Answer):
+class ByChance(ResponseModel):
     """The value of "same place" if both sides drew by the same weights: those in force for the compared jobs.
 
     PanDA keeps no weights in its tables. Where ours decides as PanDA (profile ``panda``), these are PanDA's own.
@@ -193,7 +193,7 @@ class ByChance(Answer):
     draws: int
 
 
-class Consequence(Answer):
+class Consequence(ResponseModel):
     """Consequences of the placement of jobs, from the queues' records in the period.
 
     Both sides are measured alike, by the records of the queues: no job is measured twice. Unknown values are counted.
@@ -225,7 +225,7 @@ class Consequence(Answer):
     no_record_jobs: float
 
 
-class ShareConsequence(Answer):
+class ShareConsequence(ResponseModel):
     """Compared jobs of a global share on either side: ours lets chunks wait that PanDA does not.
 
     Attributes:
@@ -245,7 +245,7 @@ class ShareConsequence(Answer):
     our_part: float | None
 
 
-class Shadow(Answer):
+class Shadow(ResponseModel):
     """Our decisions compared with JEDI's, from ``since`` to ``until``.
 
     Attributes:
@@ -287,7 +287,7 @@ class Shadow(Answer):
 Criterion = Literal["days", "chunks", "agreement", "queue_share", "rule_share", "profile", "fall_backs", "doctor"]
 
 
-class GateLine(Answer):
+class GateLine(ResponseModel):
     """One criterion.
 
     Attributes:
@@ -309,7 +309,7 @@ class GateLine(Answer):
     detail: str
 
 
-class Gate(Answer):
+class Gate(ResponseModel):
     """Whether work may be handed over.
 
     Attributes:

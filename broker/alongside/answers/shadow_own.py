@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
-from broker.alongside.answers.shadow_decisions import Decided
+from broker.alongside.answers.shadow_decisions import DecisionsByChunk
 from broker.alongside.answers.shadow_models import Placer
 from broker.alongside.statements.own_placements import DecidingCycle
 from broker.alongside.statements.panda_placements import Chunk, Placement, Wait
@@ -39,7 +39,7 @@ class Own:
         for moments in self._of_task.values():
             moments.sort()
 
-    def placed(self, one: Placement, decided: Decided) -> Placer | None:
+    def placed(self, one: Placement, decided: DecisionsByChunk) -> Placer | None:
         """Which part of ours placed jobs or a task; None: PanDA did."""
         if one.brokerage == TASK_BROKERAGE:
             return self._assigned(one, decided)
@@ -53,7 +53,7 @@ class Own:
         """Whether a task waits because the plug-in found nothing for one of its chunks."""
         return _just_before(self._of_task.get((one.brokerage, one.jeditaskid, None), ()), one.at, one.at)
 
-    def _assigned(self, placement: Placement, decided: Decided) -> Placer | None:
+    def _assigned(self, placement: Placement, decided: DecisionsByChunk) -> Placer | None:
         """Ours placed a task if our last decision on a nucleus gave the one that it has, and was carried out."""
         assignments = [
             stored for stored in decided.of_chunk(placement.brokerage, placement.chunk) if stored.record.assigned

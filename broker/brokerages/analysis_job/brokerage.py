@@ -21,7 +21,7 @@ from broker.engine.analysis.throttle import THROTTLE_REASONS, THROTTLED
 from broker.engine.job.cycle import JobCycle
 from broker.engine.job.steps import STEP_KEYS
 from broker.engine.job.why_not import ANALYSIS_REASONS
-from broker.engine.shared.answer import Answer
+from broker.engine.shared.answer import CandidateVerdict
 from broker.gdpconfig import Tuning
 from broker.rules.analysis_job.filters.analysis_scratch import AnalysisScratch
 from broker.rules.analysis_job.filters.avoid_vp import AvoidVp
@@ -205,7 +205,7 @@ class AnalysisJob(JobBrokerage):
 
     def why_not(
         self, snapshot: Snapshot, tuning: Tuning, batch: StoredChunks, rules: Rules, decision: Decision, name: str
-    ) -> list[Answer]:
+    ) -> list[CandidateVerdict]:
         """Why a stored decision did not choose a queue."""
         # when quotas could not be read, the agent's option decided whether anything was assigned
         closed = decision.reason == f"{THROTTLED}{QUOTA_UNKNOWN}"

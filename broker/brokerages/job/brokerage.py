@@ -28,7 +28,7 @@ from broker.engine.job.cycle import JobCycle
 from broker.engine.job.decision import decision_of, every_rule
 from broker.engine.job.input_faults import INPUT_REASONS
 from broker.engine.job.why_not import why_not, why_not_each
-from broker.engine.shared.answer import Answer, RuleVerdict
+from broker.engine.shared.answer import CandidateVerdict, RuleVerdict
 from broker.engine.shared.chain import QueueChain
 from broker.engine.shared.filter_cache import RuleFault
 from broker.engine.shared.rank import REASONS as RANKING_REASONS
@@ -281,7 +281,7 @@ class JobBrokerage(Brokerage[CycleWork, StoredChunks]):
 
     def why_not(
         self, snapshot: Snapshot, tuning: Tuning, batch: StoredChunks, rules: Rules, decision: Decision, name: str
-    ) -> list[Answer]:
+    ) -> list[CandidateVerdict]:
         """Why a stored decision did not choose a queue: one answer for each of its pseudo-queues."""
         return why_not(*self._one_chunk(snapshot, tuning, batch, rules), name)
 
@@ -293,7 +293,7 @@ class JobBrokerage(Brokerage[CycleWork, StoredChunks]):
         rules: Rules,
         decision: Decision,
         names: Collection[str] | None = None,
-    ) -> list[Answer]:
+    ) -> list[CandidateVerdict]:
         """The verdict on each pseudo-queue of a stored decision, or on those named."""
         return why_not_each(*self._one_chunk(snapshot, tuning, batch, rules), names)
 

@@ -35,7 +35,7 @@ from broker.domain.decisions import RETRY_AFTER, TASK_CHANGED, Decision, Decisio
 from broker.domain.placements import TaskPlacement, Written
 from broker.domain.task_work import TaskWork
 from broker.engine.job.input_faults import INPUT_REASONS
-from broker.engine.shared.answer import Answer
+from broker.engine.shared.answer import CandidateVerdict
 from broker.engine.shared.chain import NucleusChain, QueueChain
 from broker.engine.shared.evaluate import AnyFilter
 from broker.engine.shared.filter_cache import RuleFault
@@ -270,7 +270,7 @@ class ProductionTask(Brokerage[TaskWork, StoredTaskBatch]):
 
     def why_not(
         self, snapshot: Snapshot, tuning: Tuning, batch: StoredTaskBatch, rules: Rules, decision: Decision, name: str
-    ) -> list[Answer]:
+    ) -> list[CandidateVerdict]:
         """Why a stored decision did not choose a nucleus, or the answer that it did."""
         cycle = engine_cycle(snapshot, batch.stored.work, tuning, rules, with_codes=True)
         chosen = decision.candidates[0].name if decision.outcome == "brokered" else None
@@ -284,7 +284,7 @@ class ProductionTask(Brokerage[TaskWork, StoredTaskBatch]):
         rules: Rules,
         decision: Decision,
         names: Collection[str] | None = None,
-    ) -> list[Answer]:
+    ) -> list[CandidateVerdict]:
         """The verdict on each nucleus of a stored decision, or on those named."""
         cycle = engine_cycle(snapshot, batch.stored.work, tuning, rules, with_codes=True)
         chosen = decision.candidates[0].name if decision.outcome == "brokered" else None

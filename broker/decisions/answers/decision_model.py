@@ -17,15 +17,15 @@ from broker.domain.ready_check import Check
 from broker.domain.rejection_counts import Counts, Rejection
 from broker.engine.analysis.throttle import Throttle
 from broker.engine.job.placement import FLOW, FLOW_FIGURES
-from broker.engine.shared.answer import Answer as CandidateAnswer, RuleVerdict
+from broker.engine.shared.answer import CandidateVerdict as CandidateAnswer, RuleVerdict
 from broker.feeds.statements.queue_pins import HeldField
 from broker.forecasts.answers.forecasts import ForecastLine
-from broker.store.query_context import Answer
+from broker.store.query_context import ResponseModel
 
 Figure = float | int | str | bool | None
 
 
-class FilterSummary(Answer):
+class FilterSummary(ResponseModel):
     """The candidates of a decision: ``start`` is the sum of all rejections and ``chosen``, in both columns.
 
     ``not_candidates``: names in a task that match no candidate, with the reason; they are not counted.
@@ -37,7 +37,7 @@ class FilterSummary(Answer):
     not_candidates: dict[str, str] = Field(default_factory=dict)
 
 
-class RejectedCandidate(Answer):
+class RejectedCandidate(ResponseModel):
     """A rejected candidate with the deciding rule, as why-not shows it.
 
     ``gap_percent``: distance of the value beyond the limit, in per cent of the limit; null if that is no distance.
@@ -52,7 +52,7 @@ class RejectedCandidate(Answer):
     gap_percent: float | None = None
 
 
-class TaskFacts(Answer):
+class TaskFacts(ResponseModel):
     """The requests of a task and its submitter. null: the task has no such value, or is no longer on record."""
 
     jeditaskid: int
@@ -109,7 +109,7 @@ def _is_number(value: object) -> bool:
 _LEFT, _FALLBACK = "flow_left:", "flow_fallback:"
 
 
-class FeasibleQueue(Answer):
+class FeasibleQueue(ResponseModel):
     """A queue left by all filters and cuts.
 
     Attributes:
@@ -125,7 +125,7 @@ class FeasibleQueue(Answer):
     code: str
 
 
-class PlacedTogether(Answer):
+class PlacedTogether(ResponseModel):
     """How the program of the cycle placed the jobs of a chunk.
 
     Attributes:
@@ -182,7 +182,7 @@ VerdictCode = Literal[
 ]
 
 
-class Verdict(Answer):
+class Verdict(ResponseModel):
     """The outcome of the work, as one code with its figures; the sentence is built from it.
 
     Attributes:
@@ -205,7 +205,7 @@ class Verdict(Answer):
     chosen: str | None = None
 
 
-class CandidateLine(Answer):
+class CandidateLine(ResponseModel):
     """A chosen candidate: ``jobs`` were assigned to it; the weight is the product of the factors.
 
     ``probability``: of a weighted draw, that this candidate is drawn; of jobs, each job's. null if nothing is drawn.
@@ -219,7 +219,7 @@ class CandidateLine(Answer):
     factors: dict[str, float]
 
 
-class Remedy(Answer):
+class Remedy(ResponseModel):
     """One change with which the decision was evaluated again.
 
     Attributes:
@@ -243,7 +243,7 @@ class Remedy(Answer):
     such_as: tuple[str, ...] = ()
 
 
-class Remedies(Answer):
+class Remedies(ResponseModel):
     """Changes that would help, found by evaluating the decision again with one thing changed.
 
     ``evaluated``: whether that could be done; if not, ``why_not`` says why. ``in_the_tuning``: whether a gdpconfig
@@ -257,7 +257,7 @@ class Remedies(Answer):
     helpful: tuple[Remedy, ...] = ()
 
 
-class Position(Answer):
+class Position(ResponseModel):
     """The place of waiting work, in the order in which the brokerage takes it.
 
     Attributes:
@@ -276,7 +276,7 @@ class Position(Answer):
     decides: bool
 
 
-class ExplainedDecision(Answer):
+class ExplainedDecision(ResponseModel):
     """One decision: verdict first, then what would help, then the tables.
 
     ``times_seen``: number of cycles with the same decision, the last at ``seen_at``. ``rejected`` and ``funnel`` are
@@ -320,7 +320,7 @@ class ExplainedDecision(Answer):
     missing: tuple[Check, ...] = ()
 
 
-class TaskDecision(Answer):
+class TaskDecision(ResponseModel):
     """The answer of explain: the task, and the decisions of the last cycle that considered it.
 
     Attributes:
@@ -333,7 +333,7 @@ class TaskDecision(Answer):
     start: ForecastLine | None = None
 
 
-class WhyNotLine(Answer):
+class WhyNotLine(ResponseModel):
     """Why one decision did not choose a candidate."""
 
     decision: int
@@ -345,7 +345,7 @@ class WhyNotLine(Answer):
     every_rule: tuple[RuleVerdict, ...] = ()
 
 
-class WhyNot(Answer):
+class WhyNot(ResponseModel):
     """The answer of why-not, from the last decision of each brokerage that knows the name."""
 
     now: datetime

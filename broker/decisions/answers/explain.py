@@ -13,7 +13,7 @@ from broker.brokerages.registry import brokerage as brokerage_of
 from broker.codec.work_codec import WorkCorruptError, unpacked
 from broker.decisions.answers.rules_in_force import rules_in_force
 from broker.domain.decisions import StoredDecision
-from broker.engine.shared.answer import Answer
+from broker.engine.shared.answer import CandidateVerdict
 from broker.errors import NotFound, Refused
 from broker.grid.answers.grid import snapshot_of
 from broker.store.connection.database import Database
@@ -32,7 +32,7 @@ class NotReproducible(Refused):
     """The decision was stored without the data needed to evaluate it again."""
 
 
-def answers_about(database: Database, task: int, queue: str, config: Path | None = None) -> list[Answer]:
+def answers_about(database: Database, task: int, queue: str, config: Path | None = None) -> list[CandidateVerdict]:
     """Why the last decisions about a task did not choose a queue: one answer for each chunk and pseudo-queue.
 
     For the name of a nucleus, the answer comes from the decision of the task brokerage.
@@ -54,7 +54,7 @@ def read_answers(
     at: datetime | None,
     config: Path | None,
     warn: Warn,
-) -> Evaluation[list[tuple[StoredDecision, Answer]]]:
+) -> Evaluation[list[tuple[StoredDecision, CandidateVerdict]]]:
     """The answers of the last decision of each brokerage that knows the name, or of all if none does.
 
     The decisions are read here; the result evaluates them, and raises :class:`NotReproducible`.
@@ -75,7 +75,7 @@ def read_answers(
     last = decisions.latest_of_each(connection, task, at) or latest(connection, task, at)
     evaluations = [(stored, _answers(database, connection, stored, name, config, warn)) for stored in last]
 
-    def evaluated(proceed: Proceed) -> list[tuple[StoredDecision, Answer]]:
+    def evaluated(proceed: Proceed) -> list[tuple[StoredDecision, CandidateVerdict]]:
         answers = [(stored, answer) for stored, ask in evaluations for answer in ask(proceed)]
         return [(stored, answer) for stored, answer in answers if answer.is_known] or answers
 
@@ -100,7 +100,7 @@ def latest(
 
 def _answers(
     database: Database, connection: sa.Connection, stored: StoredDecision, queue: str, config: Path | None, warn: Warn
-) -> Evaluation[list[Answer]]:
+) -> Evaluation[list[CandidateVerdict]]:
     decision, origin = stored.record.decision, stored.origin
     if stored.record.work is None or origin.snapshot is None:
         code = decision.rejected.get(queue)
@@ -108,7 +108,7 @@ def _answers(
             raise NotReproducible(
                 f"decision {stored.id} was stored without its work", "broker.decisions", "run the agent again, then ask"
             )
-        without_work = Answer(queue, code, "", "", "the decision was stored without its work", None)
+        without_work = CandidateVerdict(queue, code, "", "", "the decision was stored without its work", None)
         return lambda proceed: [without_work]
     if origin.engine != __version__:
         warn(f"decided by version {origin.engine}; asked again with the rules of {__version__}")
@@ -116,7 +116,7 @@ def _answers(
     published = TuningStore(database.names).version(connection, origin.tuning)
     rules, body = rules_in_force(decision.brokerage, config), stored.record.work
 
-    def evaluated(proceed: Proceed) -> list[Answer]:
+    def evaluated(proceed: Proceed) -> list[CandidateVerdict]:
         proceed()
         try:
             brokerage = brokerage_of(decision.brokerage)

@@ -19,7 +19,7 @@ from broker.grid.answers.grid import totals_of_the_day
 from broker.history.answers.stored_states import looked_at, waiting_codes, waiting_for
 from broker.rules.contract import Filter, GroupFilter, Rule
 from broker.service.answers.models import RuleInForce, Rules
-from broker.store.query_context import Answer, NothingFound, QueryContext
+from broker.store.query_context import NothingFound, QueryContext, ResponseModel
 from broker.store.summaries.reason_counts import queue_buckets
 
 _WAITING = "waiting now"
@@ -71,14 +71,14 @@ def _line(chain: RuleChain, position: int, rule: Rule, rejected: int, decides: i
 _UNKNOWN = "unknown_"
 
 
-class RuleOfBrokerage(Answer):
+class RuleOfBrokerage(ResponseModel):
     """A rule in the order of one brokerage."""
 
     brokerage: str
     line: RuleInForce
 
 
-class GivenCode(Answer):
+class GivenCode(ResponseModel):
     """The meaning of a code for one rule or step.
 
     Attributes:
@@ -100,7 +100,7 @@ class GivenCode(Answer):
     limit: str | None
 
 
-class ReasonCode(Answer):
+class ReasonCode(ResponseModel):
     """A reason code.
 
     Attributes:
@@ -126,13 +126,13 @@ class ReasonCode(Answer):
     tasks: tuple[int, ...]
 
 
-class Glossary(Answer):
+class Glossary(ResponseModel):
     """All reason codes with their meanings."""
 
     codes: dict[str, str]
 
 
-class RuleAnswer(Answer):
+class RuleAnswer(ResponseModel):
     """A rule: its places, and what it rejected.
 
     Attributes:

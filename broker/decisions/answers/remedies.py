@@ -25,7 +25,7 @@ from broker.decisions.answers.stored_chunks import StoredBatch
 from broker.domain.decisions import REQUESTS, Decision, Request, StoredDecision, is_late
 from broker.domain.rejection_counts import Counts, unified_of
 from broker.engine.job.placement import FLOW_CODES, LEFT_OVER
-from broker.engine.shared.answer import Answer, RuleVerdict
+from broker.engine.shared.answer import CandidateVerdict, RuleVerdict
 from broker.engine.shared.rank import LOW_WEIGHT, OTHERS_BOOTSTRAP
 from broker.gdpconfig.catalogue import UnknownKeyError, Value, ValueRefusedError
 from broker.grid.answers.grid import snapshot_of
@@ -114,7 +114,7 @@ class Case(StoredBatch[Brokerage[Any, Any], Any]):
 
     decision: Decision
 
-    def answers(self, names: Collection[str]) -> list[Answer]:
+    def answers(self, names: Collection[str]) -> list[CandidateVerdict]:
         """The engine's answers about these candidates."""
         answers = self.brokerage.why_not_each(
             self.snapshot, self.tuning, self.batch, self.rules, self.decision, frozenset(names)
@@ -199,7 +199,7 @@ def evaluated_case(case: Case, proceed: Proceed = proceed) -> Evaluated:
     return Evaluated(near, remedies)
 
 
-def near_misses(answers: Sequence[Answer], only_reason: frozenset[str]) -> tuple[RejectedCandidate, ...]:
+def near_misses(answers: Sequence[CandidateVerdict], only_reason: frozenset[str]) -> tuple[RejectedCandidate, ...]:
     """The nearest candidates: those that one rule alone rejects come first, then by gap to the limit.
 
     The nearest pseudo-queue of a queue stands for all of them.
@@ -221,7 +221,7 @@ class _Search:
 
     def __init__(self, case: Case, proceed: Proceed) -> None:
         self._case, self._proceed = case, proceed
-        self.answers: list[Answer] = []
+        self.answers: list[CandidateVerdict] = []
         self.tried = 0
         self.only_reason: frozenset[str] = frozenset()
         self._codes = set(case.decision.rejected.values())

@@ -11,7 +11,7 @@ from broker.decisions.answers.explain import read_answers
 from broker.decisions.answers.remedies import Case, case_of
 from broker.domain.decisions import StoredDecision
 from broker.domain.rejection_counts import unified_of
-from broker.engine.shared.answer import Answer, RuleVerdict
+from broker.engine.shared.answer import CandidateVerdict, RuleVerdict
 from broker.feeds.statements.queue_pins import held_pins
 from broker.grid.answers.grid import snapshot_of
 from broker.history.statements.task_facts import TaskSelection, read_task_facts
@@ -113,7 +113,7 @@ def _meant(query: QueryContext, last: list[StoredDecision], name: str) -> str:
         raise
 
 
-def _line(stored: StoredDecision, answer: Answer, case: Case | None, proceed: Proceed) -> WhyNotLine:
+def _line(stored: StoredDecision, answer: CandidateVerdict, case: Case | None, proceed: Proceed) -> WhyNotLine:
     decision = stored.record.decision
     return WhyNotLine(
         decision=stored.id,

@@ -13,7 +13,7 @@ from broker.api.problem_codes import problem_code
 from broker.api.state import State, query_context
 from broker.decisions.answers.known_reasons import WHO, known_reasons
 from broker.decisions.answers.reason_codes import RuleOfBrokerage, all_rules, glossary, reason_code, rule_answer
-from broker.store.query_context import Answer
+from broker.store.query_context import ResponseModel
 from broker.web.pictures.over_time import sparkline
 from broker.web.rendering import page_router, show
 
@@ -21,13 +21,13 @@ router = page_router(tag="rules")
 InPath = Annotated[str, Path(min_length=1, max_length=200)]
 
 
-class AllRules(Answer):
+class AllRules(ResponseModel):
     """The rules of all brokerages, in their order."""
 
     rules: tuple[RuleOfBrokerage, ...]
 
 
-class ProblemPage(Answer):
+class ProblemPage(ResponseModel):
     """A code with which a request is refused: what it means, and what to do."""
 
     code: str

@@ -15,7 +15,7 @@ from broker.engine.job.decision import deciding
 from broker.engine.job.learned_running import learned_evidence
 from broker.engine.job.placement import FLOW, FLOW_CODES, FLOW_LIMITS, FLOW_TITLES
 from broker.engine.job.steps import NOT_PRODUCTION
-from broker.engine.shared.answer import CHOSEN, UNKNOWN_NAME, Answer
+from broker.engine.shared.answer import CHOSEN, UNKNOWN_NAME, CandidateVerdict
 from broker.engine.shared.evaluate import AnyFilter
 from broker.engine.shared.pair_state import FEASIBLE, NOT_A_CANDIDATE
 from broker.engine.shared.rank import LOW_WEIGHT, OTHERS_BOOTSTRAP
@@ -55,7 +55,7 @@ PRODUCTION_REASONS = (TEST_QUEUE, NOT_NAMED)
 ANALYSIS_REASONS = (ANALYSIS_QUEUES_ONLY, NOT_LEFT_BY_USER)
 
 
-def why_not(cycle: JobCycle, result: ChunkResult, queue: str) -> list[Answer]:
+def why_not(cycle: JobCycle, result: ChunkResult, queue: str) -> list[CandidateVerdict]:
     """The answers for a queue: one for each of its pseudo-queues if it is a unified one, else for itself.
 
     A queue that the snapshot does not have gets one answer with code ``unknown_queue``.
@@ -64,11 +64,11 @@ def why_not(cycle: JobCycle, result: ChunkResult, queue: str) -> list[Answer]:
     positions = np.flatnonzero((queues.name == queue) | (queues.unified_name == queue))
     if not len(positions):
         title = "there was no queue of this name in the snapshot"
-        return [Answer(queue, UNKNOWN_NAME, "candidates", "persistent", title, None)]
+        return [CandidateVerdict(queue, UNKNOWN_NAME, "candidates", "persistent", title, None)]
     return [_answer(cycle, result, int(position)) for position in positions]
 
 
-def why_not_each(cycle: JobCycle, result: ChunkResult, names: Collection[str] | None = None) -> list[Answer]:
+def why_not_each(cycle: JobCycle, result: ChunkResult, names: Collection[str] | None = None) -> list[CandidateVerdict]:
     """The answers for all candidates, or for those with these names; queues that never were one are left out."""
     wanted = deciding(cycle, result) != NOT_A_CANDIDATE
     if names is not None:
@@ -76,7 +76,7 @@ def why_not_each(cycle: JobCycle, result: ChunkResult, names: Collection[str] | 
     return [_answer(cycle, result, position) for position in np.flatnonzero(wanted).tolist()]
 
 
-def _answer(cycle: JobCycle, result: ChunkResult, position: int) -> Answer:
+def _answer(cycle: JobCycle, result: ChunkResult, position: int) -> CandidateVerdict:
     name = str(cycle.snapshot.queues.name[position])
     codes, index = cycle.legend.codes, int(deciding(cycle, result)[position])
     filters, cuts = cycle.chain.filters, cycle.chain.cuts
@@ -85,18 +85,20 @@ def _answer(cycle: JobCycle, result: ChunkResult, position: int) -> Answer:
     if index == FEASIBLE:
         if result.ranking is None:
             title = f"no queue rejected the chunk; it waits for another reason: {result.reason}"
-            return Answer(name, result.reason, "input", "temporary", title, None)
-        return Answer(name, CHOSEN, "ranking", "ranking", "the queue is among the chosen candidates", None)
+            return CandidateVerdict(name, result.reason, "input", "temporary", title, None)
+        return CandidateVerdict(name, CHOSEN, "ranking", "ranking", "the queue is among the chosen candidates", None)
     if index < len(filters):
         rule = filters[index]
-        return Answer(name, codes[index], rule.name, rule.kind, rule.title, _observe(cycle, result, rule, position))
+        return CandidateVerdict(
+            name, codes[index], rule.name, rule.kind, rule.title, _observe(cycle, result, rule, position)
+        )
     if index < 2 * len(filters):
         rule = filters[index - len(filters)]
-        return Answer(name, codes[index], rule.name, rule.kind, rule.title, _unknown(cycle, rule))
+        return CandidateVerdict(name, codes[index], rule.name, rule.kind, rule.title, _unknown(cycle, rule))
     return _after_weighing(cycle, result, position, name, codes[index], index - 2 * len(filters), len(cuts))
 
 
-def _never_a_candidate(cycle: JobCycle, result: ChunkResult, position: int, name: str) -> Answer:
+def _never_a_candidate(cycle: JobCycle, result: ChunkResult, position: int, name: str) -> CandidateVerdict:
     unified, row = cycle.snapshot.unified, result.row
     if cycle.work.analysis_request is not None:
         return _never_for_analysis(cycle, row, position, name)
@@ -115,10 +117,10 @@ def _never_a_candidate(cycle: JobCycle, result: ChunkResult, position: int, name
     else:
         why = TEST_QUEUE
         seen = Observation(name, "not in", "names with test", "-", "rule")
-    return Answer(name, why.code, "candidates", "persistent", why.title, seen)
+    return CandidateVerdict(name, why.code, "candidates", "persistent", why.title, seen)
 
 
-def _never_for_analysis(cycle: JobCycle, row: int, position: int, name: str) -> Answer:
+def _never_for_analysis(cycle: JobCycle, row: int, position: int, name: str) -> CandidateVerdict:
     unified, analysis_request = cycle.snapshot.unified, cycle.work.analysis_request
     queue = int(cycle.snapshot.queues.unified[position])
     lists = (
@@ -133,7 +135,7 @@ def _never_for_analysis(cycle: JobCycle, row: int, position: int, name: str) -> 
         why = NOT_LEFT_BY_USER
         reported = f"site={cycle.work.chunks.site[row]} includedSite={lists[0]} excludedSite={lists[1]}"
         seen = Observation(name, "in", reported, "-", "task.includedSite")
-    return Answer(name, why.code, "candidates", "persistent", why.title, seen)
+    return CandidateVerdict(name, why.code, "candidates", "persistent", why.title, seen)
 
 
 def _observe(cycle: JobCycle, result: ChunkResult, rule: AnyFilter, position: int) -> Observation:
@@ -164,7 +166,7 @@ def _unknown(cycle: JobCycle, rule: AnyFilter) -> Observation | None:
 
 def _after_weighing(
     cycle: JobCycle, result: ChunkResult, position: int, name: str, code: str, cut: int, count: int
-) -> Answer:
+) -> CandidateVerdict:
     ranking = result.ranking
     assert ranking is not None  # noqa: S101 - a candidate is cut after weighing only when there was a ranking
     place = int(np.flatnonzero(result.feasible == position)[0])
@@ -175,15 +177,15 @@ def _after_weighing(
         free = cycle.chain.steps.running.free_jobs(cycle.snapshot, cycle.tuning)
         learned = learned_evidence(cycle.snapshot, free, position)
         seen = dataclasses.replace(seen, inputs={**seen.inputs, **learned}) if learned else seen
-        return Answer(name, code, rule.name, "ranking", rule.title, seen)
+        return CandidateVerdict(name, code, rule.name, "ranking", rule.title, seen)
     if code in FLOW_CODES:
-        return Answer(name, code, FLOW, "ranking", FLOW_TITLES[code], _dearer(cycle, result, name, code))
+        return CandidateVerdict(name, code, FLOW, "ranking", FLOW_TITLES[code], _dearer(cycle, result, name, code))
     weight = float(ranking.weight[place])
     if code in (LOW_WEIGHT, OTHERS_BOOTSTRAP):
         last, best = float(ranking.weight[ranking.chosen[-1]]), len(ranking.chosen)
         seen = Observation(weight, ">", last, "weight", "rule", {"chosen": best})
-        return Answer(name, code, "ranking", "ranking", f"the best {best} candidates are taken", seen)
-    return Answer(name, code, "ranking", "ranking", "the weight is not a finite number", None)
+        return CandidateVerdict(name, code, "ranking", "ranking", f"the best {best} candidates are taken", seen)
+    return CandidateVerdict(name, code, "ranking", "ranking", "the weight is not a finite number", None)
 
 
 def _dearer(cycle: JobCycle, result: ChunkResult, name: str, code: str) -> Observation | None:

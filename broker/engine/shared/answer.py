@@ -55,7 +55,7 @@ REASONS = (
 
 
 @dataclass(frozen=True)
-class Answer:
+class CandidateVerdict:
     """The verdict on one candidate.
 
     Attributes:
@@ -78,6 +78,10 @@ class Answer:
     def is_known(self) -> bool:
         """Whether the snapshot has a candidate of this name."""
         return self.code not in (UNKNOWN_NAME, UNKNOWN_NUCLEUS)
+
+
+#: The former name, for brokerages of other distributions.
+Answer = CandidateVerdict
 
 
 @dataclass(frozen=True)

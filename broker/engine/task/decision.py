@@ -16,7 +16,7 @@ from broker.codec.packed_reasons import FunnelSteps, Reasons, RejectedNames
 from broker.domain.arrays import AnyArray, Bools, Floats, Ints
 from broker.domain.chosen_candidates import ChosenCandidates, no_candidates
 from broker.domain.decisions import Decision, Observation, Reason
-from broker.engine.shared.answer import CHOSEN, UNKNOWN_NUCLEUS, Answer
+from broker.engine.shared.answer import CHOSEN, UNKNOWN_NUCLEUS, CandidateVerdict
 from broker.engine.shared.evaluate import AnyFilter
 from broker.engine.shared.pair_state import FEASIBLE, NOT_A_CANDIDATE
 from broker.engine.task.cycle import JOB_CHECK_FAILED, NO_CANDIDATES, PRESET, WEIGHT_UNKNOWN, TaskCycle, TaskResult
@@ -178,7 +178,7 @@ NOT_DRAWN = Reason(
 REASONS = (NOT_A_NUCLEUS, OTHER_NUCLEUS_SET, NOT_DRAWN)
 
 
-def why_not_nucleus(cycle: TaskCycle, result: TaskResult, nucleus: str, chosen: str | None) -> Answer:
+def why_not_nucleus(cycle: TaskCycle, result: TaskResult, nucleus: str, chosen: str | None) -> CandidateVerdict:
     """The answer for a nucleus; with code ``unknown_nucleus`` for a name that the snapshot does not have.
 
     Args:
@@ -190,7 +190,7 @@ def why_not_nucleus(cycle: TaskCycle, result: TaskResult, nucleus: str, chosen: 
     positions = np.flatnonzero(cycle.snapshot.nuclei.name == nucleus)
     if not len(positions):
         title = "there was no nucleus of this name in the snapshot"
-        return Answer(nucleus, UNKNOWN_NUCLEUS, "candidates", "persistent", title, None)
+        return CandidateVerdict(nucleus, UNKNOWN_NUCLEUS, "candidates", "persistent", title, None)
     position = int(positions[0])
     codes, deciding = cycle.legend.codes, decisive_position(cycle, result)
     index, filters = int(deciding[position]), cycle.chain.filters
@@ -199,15 +199,17 @@ def why_not_nucleus(cycle: TaskCycle, result: TaskResult, nucleus: str, chosen: 
     if index == FEASIBLE:
         return _not_rejected(cycle, result, nucleus, position, chosen)
     if codes[index] == WEIGHT_UNKNOWN:
-        return Answer(nucleus, WEIGHT_UNKNOWN, "weights", "ranking", "the weight is not a finite number", None)
+        return CandidateVerdict(
+            nucleus, WEIGHT_UNKNOWN, "weights", "ranking", "the weight is not a finite number", None
+        )
     rule = filters[index % len(filters)]
     seen = _observe(cycle, result, rule, position)
     if index >= len(filters):
         seen = _unknown(cycle, rule) or seen
-    return Answer(nucleus, codes[index], rule.name, rule.kind, rule.title, seen)
+    return CandidateVerdict(nucleus, codes[index], rule.name, rule.kind, rule.title, seen)
 
 
-def _never_a_candidate(cycle: TaskCycle, result: TaskResult, nucleus: str, position: int) -> Answer:
+def _never_a_candidate(cycle: TaskCycle, result: TaskResult, nucleus: str, position: int) -> CandidateVerdict:
     if result.reason == PRESET:
         seen = Observation(nucleus, "==", cycle.work.tasks.nucleus[result.row], "-", "task.nucleus")
         return _answer(nucleus, OTHER_NUCLEUS_SET, "candidates", "persistent", seen)
@@ -216,16 +218,18 @@ def _never_a_candidate(cycle: TaskCycle, result: TaskResult, nucleus: str, posit
     return _answer(nucleus, NOT_A_NUCLEUS, "candidates", "persistent", seen)
 
 
-def _answer(nucleus: str, why: Reason, step: str, kind: str, seen: Observation) -> Answer:
-    return Answer(nucleus, why.code, step, kind, why.title, seen)
+def _answer(nucleus: str, why: Reason, step: str, kind: str, seen: Observation) -> CandidateVerdict:
+    return CandidateVerdict(nucleus, why.code, step, kind, why.title, seen)
 
 
-def _not_rejected(cycle: TaskCycle, result: TaskResult, nucleus: str, position: int, chosen: str | None) -> Answer:
+def _not_rejected(
+    cycle: TaskCycle, result: TaskResult, nucleus: str, position: int, chosen: str | None
+) -> CandidateVerdict:
     if result.blocked:
         title = f"no rule rejected the nucleus; the task waits for another reason: {result.reason}"
-        return Answer(nucleus, result.reason, "input", "temporary", title, None)
+        return CandidateVerdict(nucleus, result.reason, "input", "temporary", title, None)
     if nucleus == chosen:
-        return Answer(nucleus, CHOSEN, "draw", "ranking", "the task got this nucleus", None)
+        return CandidateVerdict(nucleus, CHOSEN, "draw", "ranking", "the task got this nucleus", None)
     place = int(np.flatnonzero(result.feasible == position)[0])
     total = float(result.weight.sum())
     share = 100.0 * float(result.weight[place]) / total if total > 0 else 0.0

@@ -9,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from broker.errors import Refused
-from broker.store.query_context import Answer
+from broker.store.query_context import ResponseModel
 
 _COLUMNS = "id, queue, field, value, reason, editor, set_at, until, ended_at, ended_by"
 
@@ -18,7 +18,7 @@ class PinRefused(Refused):
     """The pin cannot be set or ended in this way."""
 
 
-class HeldField(Answer):
+class HeldField(ResponseModel):
     """A field of a queue that an operator holds, regardless of CRIC."""
 
     queue: str

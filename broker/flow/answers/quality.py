@@ -10,16 +10,16 @@ from typing import Any, Literal, TypeVar
 from broker.flow.model.drift import BYTES, COST, Drift, DriftLimits as DriftLimits, Point, drifts
 from broker.flow.statements import quality_rows
 from broker.flow.statements.quality_rows import QualityRow
-from broker.store.query_context import Answer, QueryContext
+from broker.store.query_context import QueryContext, ResponseModel
 
-AnswerT = TypeVar("AnswerT", bound=Answer)
+AnswerT = TypeVar("AnswerT", bound=ResponseModel)
 #: Most cycles in one answer.
 MOST_CYCLES = 2000
 #: How far back the usual values are learned.
 USUAL_WITHIN = timedelta(days=2)
 
 
-class CausePart(Answer):
+class CausePart(ResponseModel):
     """One part of the costs, actual and best: time, bytes, wait, left_over, share_debt."""
 
     cause: str
@@ -27,7 +27,7 @@ class CausePart(Answer):
     best_hs06h: float
 
 
-class ShareQuality(Answer):
+class ShareQuality(ResponseModel):
     """Jobs of a share, and the share's part of the regret."""
 
     share: str
@@ -35,7 +35,7 @@ class ShareQuality(Answer):
     regret_hs06h: float
 
 
-class QueueQuality(Answer):
+class QueueQuality(ResponseModel):
     """Cores that placed jobs request at a queue, and cores in the best placement."""
 
     queue: str
@@ -43,7 +43,7 @@ class QueueQuality(Answer):
     best_cores: float
 
 
-class RuleQuality(Answer):
+class RuleQuality(ResponseModel):
     """The cost of a rule: how much cheaper the best placement would be without it alone; the rule may still be right.
 
     Attributes:
@@ -57,7 +57,7 @@ class RuleQuality(Answer):
     at_most: bool
 
 
-class BesidePart(Answer):
+class BesidePart(ResponseModel):
     """One part of the costs of both placements.
 
     Attributes:
@@ -71,14 +71,14 @@ class BesidePart(Answer):
     panda_hs06h: float
 
 
-class UncomparedJobs(Answer):
+class UncomparedJobs(ResponseModel):
     """Jobs that PanDA placed but that are not compared: ``queue_not_in_snapshot`` or ``ours_placed_nothing``."""
 
     reason: str
     jobs: int
 
 
-class BesidePanda(Answer):
+class BesidePanda(ResponseModel):
     """The same jobs as placed by PanDA and by ours, at the prices of the program.
 
     Attributes:
@@ -100,7 +100,7 @@ class BesidePanda(Answer):
     unknown: tuple[UncomparedJobs, ...]
 
 
-class CycleQuality(Answer):
+class CycleQuality(ResponseModel):
     """One cycle of one VO.
 
     Attributes:
@@ -138,7 +138,7 @@ class CycleQuality(Answer):
     beside: BesidePanda | None = None
 
 
-class WorseCycles(Answer):
+class WorseCycles(ResponseModel):
     """A figure of a brokerage that got worse and has stayed worse.
 
     Attributes:
@@ -157,7 +157,7 @@ class WorseCycles(Answer):
     cycles: int
 
 
-class Quality(Answer):
+class Quality(ResponseModel):
     """Quality of decisions, newest cycle first."""
 
     now: datetime

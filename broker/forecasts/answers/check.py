@@ -8,10 +8,10 @@ from datetime import datetime, timedelta
 from broker.forecasts.model.judging import Verdict, verdicts
 from broker.forecasts.model.subjects import together
 from broker.forecasts.statements import forecast_looks
-from broker.store.query_context import Answer, QueryContext
+from broker.store.query_context import QueryContext, ResponseModel
 
 
-class ForecastVerdict(Answer):
+class ForecastVerdict(ResponseModel):
     """The accuracy of some forecasts.
 
     Attributes:
@@ -47,7 +47,7 @@ class ForecastVerdict(Answer):
     middle_loss_part: float | None
 
 
-class ForecastCheck(Answer):
+class ForecastCheck(ResponseModel):
     """The accuracy of the forecasts made between two instants.
 
     Attributes:

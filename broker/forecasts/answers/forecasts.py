@@ -10,7 +10,7 @@ from typing import Any, Literal
 from broker.forecasts.model.subjects import QUEUE, TASK, TASK_KIND, apart, together
 from broker.forecasts.model.wording import duration, start_sentence
 from broker.forecasts.statements import forecast_looks
-from broker.store.query_context import Answer, NothingFound, QueryContext
+from broker.store.query_context import NothingFound, QueryContext, ResponseModel
 
 #: Older forecasts are not shown: twice the period of the agent, plus a cycle.
 STALE_S = 1500.0
@@ -19,7 +19,7 @@ _QUANTILES = ("p10_s", "p50_s", "p90_s")
 Kind = Literal["queue", "task", "task_kind"]
 
 
-class ForecastLine(Answer):
+class ForecastLine(ResponseModel):
     """The start of the next work of a queue's line, a task, or a kind of task.
 
     Attributes:
@@ -57,7 +57,7 @@ class ForecastLine(Answer):
     sentence: str
 
 
-class ForecastLines(Answer):
+class ForecastLines(ResponseModel):
     """Forecasts of a kind, latest start first."""
 
     now: datetime

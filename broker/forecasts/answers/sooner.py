@@ -8,10 +8,10 @@ from broker.decisions.answers.decision import read_task_decision
 from broker.decisions.answers.decision_model import TaskDecision
 from broker.decisions.answers.sentences import cure_sentence, remedy_sentences
 from broker.forecasts.answers.forecasts import ForecastLine, task_start
-from broker.store.query_context import Answer, Evaluation, NothingFound, Proceed, QueryContext, proceed
+from broker.store.query_context import Evaluation, NothingFound, Proceed, QueryContext, ResponseModel, proceed
 
 
-class TaskForecast(Answer):
+class TaskForecast(ResponseModel):
     """The expected start of a task.
 
     Attributes:

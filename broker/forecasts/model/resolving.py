@@ -28,7 +28,7 @@ class Open:
 
 
 @dataclass(frozen=True)
-class Seen:
+class TrackedWork:
     """What is known about the job or task by which a forecast is judged.
 
     Attributes:
@@ -59,7 +59,7 @@ class Judged:
     is_kept: bool = True
 
 
-def judge(one: Open, tracked: int | None, seen: Seen | None, now: datetime, horizon_s: float) -> Judged:
+def judge(one: Open, tracked: int | None, seen: TrackedWork | None, now: datetime, horizon_s: float) -> Judged:
     """Judge an open forecast at ``now``.
 
     Args:

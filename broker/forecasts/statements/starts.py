@@ -9,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from broker.domain.instants import aware, naive
-from broker.forecasts.model.resolving import Open, Seen
+from broker.forecasts.model.resolving import Open, TrackedWork
 from broker.forecasts.model.subjects import apart
 from broker.store.connection.tables import TableCatalogue
 
@@ -83,11 +83,11 @@ def tracked_of(connection: sa.Connection, catalogue: TableCatalogue, open_foreca
 
 def seen_of(
     connection: sa.Connection, catalogue: TableCatalogue, open_forecasts: Sequence[Open], tracked: dict[int, int]
-) -> dict[int, Seen]:
+) -> dict[int, TrackedWork]:
     """What is known about the job or task by which each forecast is judged, by forecast id."""
     jobs = [one for one in open_forecasts if one.kind == "queue" and one.id in tracked]
     tasks = [one for one in open_forecasts if one.kind != "queue" and one.id in tracked]
-    seen: dict[int, Seen] = {}
+    seen: dict[int, TrackedWork] = {}
     if jobs:
         tables = {
             "defined": catalogue.source("jobsdefined4", _JOB),
@@ -99,13 +99,13 @@ def seen_of(
         for one in jobs:
             row = by_number.get(tracked[one.id])
             if row is not None:
-                seen[one.id] = Seen(aware(row.creationtime), _aware_or_none(row.starttime), bool(row.is_there))
+                seen[one.id] = TrackedWork(aware(row.creationtime), _aware_or_none(row.starttime), bool(row.is_there))
     return seen | _of_tasks(connection, catalogue, tasks, tracked)
 
 
 def _of_tasks(
     connection: sa.Connection, catalogue: TableCatalogue, forecasts: Sequence[Open], tracked: dict[int, int]
-) -> dict[int, Seen]:
+) -> dict[int, TrackedWork]:
     if not forecasts:
         return {}
     tables = {
@@ -124,7 +124,7 @@ def _of_tasks(
         one = by_id[row.id]
         is_new = one.kind == "task_kind" and row.creationdate is not None
         began = aware(row.creationdate) if is_new else one.made_at
-        seen[one.id] = Seen(began, _aware_or_none(row.started), row.status not in _OVER)
+        seen[one.id] = TrackedWork(began, _aware_or_none(row.started), row.status not in _OVER)
     return seen
 
 

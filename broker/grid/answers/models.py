@@ -11,10 +11,10 @@ from broker.decisions.answers.decision_model import Figure
 from broker.domain.decisions import Observation
 from broker.feeds.statements.queue_pins import HeldField
 from broker.outcomes.answers.outcomes import PlaceHealth
-from broker.store.query_context import Answer
+from broker.store.query_context import ResponseModel
 
 
-class JobNumbers(Answer):
+class JobNumbers(ResponseModel):
     """Jobs by status in the last snapshot."""
 
     defined: int
@@ -25,7 +25,7 @@ class JobNumbers(Answer):
     transferring: int
 
 
-class QueueFilters(Answer):
+class QueueFilters(ResponseModel):
     """Filters of queues: ``status`` as in CRIC; ``idle``: only queues that got no jobs in the last cycle."""
 
     status: str | None = None
@@ -33,7 +33,7 @@ class QueueFilters(Answer):
     idle: bool = False
 
 
-class QueueLine(Answer):
+class QueueLine(ResponseModel):
     """A summary of a queue: jobs received in 24 hours, number of decisions, and the most frequent rejection."""
 
     queue: str
@@ -49,7 +49,7 @@ class QueueLine(Answer):
     main_code: str | None
 
 
-class OfSnapshot(Answer):
+class OfSnapshot(ResponseModel):
     """Data from one snapshot of the grid; null if there is none."""
 
     now: datetime
@@ -63,7 +63,7 @@ class Queues(OfSnapshot):
     queues: tuple[QueueLine, ...]
 
 
-class RejectedThere(Answer):
+class RejectedThere(ResponseModel):
     """How often a rule rejected the queue or nucleus.
 
     Attributes:
@@ -79,7 +79,7 @@ class RejectedThere(Answer):
     such_as: tuple[int, ...] = ()
 
 
-class NearMiss(Answer):
+class NearMiss(ResponseModel):
     """Jobs that the queue would get with one limit changed, found by evaluating those chunks again.
 
     Attributes:
@@ -103,7 +103,7 @@ class NearMiss(Answer):
     such_as: tuple[int, ...] = ()
 
 
-class RequestLimit(Answer):
+class RequestLimit(ResponseModel):
     """A limit of the queue compared with the requests of the chunks of the last cycle.
 
     ``chunks_beyond`` of ``chunks`` request more than the limit (or less than the minimum).
@@ -119,7 +119,7 @@ class RequestLimit(Answer):
     largest: float | None
 
 
-class LinkLine(Answer):
+class LinkLine(ResponseModel):
     """A link from the site of a storage to a nucleus: queued files and their cap; null if unknown."""
 
     source: str
@@ -133,7 +133,7 @@ class LinkLine(Answer):
     mbps_1w: float | None
 
 
-class NotACandidate(Answer):
+class NotACandidate(ResponseModel):
     """Why a queue was not a candidate of a brokerage, and since when."""
 
     brokerage: str
@@ -142,7 +142,7 @@ class NotACandidate(Answer):
     since: datetime | None
 
 
-class BrokerageAtQueue(Answer):
+class BrokerageAtQueue(ResponseModel):
     """Decisions of one brokerage about the queue in 24 hours.
 
     Attributes:
@@ -169,7 +169,7 @@ class BrokerageAtQueue(Answer):
     near_misses: tuple[NearMiss, ...]
 
 
-class QueueAnswer(Answer):
+class QueueAnswer(ResponseModel):
     """Why a queue gets the jobs it gets. ``rejected`` of a brokerage adds up to considered minus chosen."""
 
     now: datetime
@@ -196,7 +196,7 @@ class QueueAnswer(Answer):
     unhealthy: tuple[PlaceHealth, ...] = ()
 
 
-class TaskAtNucleus(Answer):
+class TaskAtNucleus(ResponseModel):
     """A task that the nucleus collects, or for which it was a candidate."""
 
     jeditaskid: int
@@ -206,7 +206,7 @@ class TaskAtNucleus(Answer):
     probability: float
 
 
-class NucleusLine(Answer):
+class NucleusLine(ResponseModel):
     """A summary of a nucleus; ``collected``, ``candidate`` and ``considered``: decisions of the previous 24 hours."""
 
     nucleus: str
@@ -220,7 +220,7 @@ class NucleusLine(Answer):
     considered: int
 
 
-class NucleusAnswer(Answer):
+class NucleusAnswer(ResponseModel):
     """A nucleus: its state and space, what was drawn there, and what rejected it."""
 
     now: datetime
@@ -239,7 +239,7 @@ class Nuclei(OfSnapshot):
     nuclei: tuple[NucleusLine, ...]
 
 
-class LinkFilters(Answer):
+class LinkFilters(ResponseModel):
     """Filters of links: by source, by nucleus, or only full links; ``after``: cursor from the previous page."""
 
     source: str | None = None
@@ -249,7 +249,7 @@ class LinkFilters(Answer):
     after: str | None = None
 
 
-class Links(Answer):
+class Links(ResponseModel):
     """Links with known data, those with most files relative to their cap first; ``total`` over all pages."""
 
     now: datetime
@@ -261,7 +261,7 @@ class Links(Answer):
     next_after: str | None = None
 
 
-class ShareLine(Answer):
+class ShareLine(ResponseModel):
     """A global share: target and actual use, in per cent of all; children add up to their parent.
 
     ``running_hs06`` and ``queued_hs06``: HS06 of running and waiting jobs.
@@ -280,7 +280,7 @@ class ShareLine(Answer):
     usage_of_target_percent: float | None
 
 
-class Shares(Answer):
+class Shares(ResponseModel):
     """The tree of global shares, parents before their children."""
 
     now: datetime

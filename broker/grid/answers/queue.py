@@ -49,11 +49,19 @@ from broker.outcomes.answers.outcomes import PlaceHealth, unhealthy
 from broker.rules.contract import Filter
 from broker.service.answers.alarms import failing_queues
 from broker.snapshot.snapshot import Snapshot
-from broker.store.query_context import Answer, Evaluation, NothingFound, Proceed, QueryContext, known_name, proceed
+from broker.store.query_context import (
+    Evaluation,
+    NothingFound,
+    Proceed,
+    QueryContext,
+    ResponseModel,
+    known_name,
+    proceed,
+)
 
 #: Maximum number of chunks, the newest of each brokerage, that stand for all.
 MOST_CHUNKS = 30
-Seen = tuple[str, Observation]
+RuleObservation = tuple[str, Observation]
 
 
 def request_limits(
@@ -83,7 +91,7 @@ def _limits(groups: Sequence[Group], names: Sequence[str], proceed: Proceed) -> 
     return tuple(_request_limit(name, key, observations) for (name, key), observations in sorted(by_limit.items()))
 
 
-def _limit_observations(group: Group, names: Sequence[str], proceed: Proceed) -> Iterator[Seen]:
+def _limit_observations(group: Group, names: Sequence[str], proceed: Proceed) -> Iterator[RuleObservation]:
     """Observations of the rules on queue limits: each chunk at the pseudo-queues that have its requested cores."""
     cycle = group.cycle(group.snapshot)
     queues = group.snapshot.queues
@@ -369,7 +377,7 @@ def near_miss_sentence(miss: NearMiss) -> str:
     )
 
 
-class Pins(Answer):
+class Pins(ResponseModel):
     """The fields of queues that operators hold now."""
 
     now: datetime

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from broker.grid.answers.grid import last_snapshot
 from broker.snapshot.raw import RawSource, SnapshotCorruptError, decode
 from broker.snapshot.sources.jobs import JOBS, QUEUED_STATUSES
-from broker.store.query_context import Answer, OverTime, QueryContext, known_name
+from broker.store.query_context import OverTime, QueryContext, ResponseModel, known_name
 from broker.store.snapshots.stored_snapshots import parts_over_time, read_parts
 
 SHOWN = timedelta(hours=24)
@@ -24,7 +24,7 @@ _counts_cache: OrderedDict[str, Counted] = OrderedDict()
 _lock = threading.Lock()
 
 
-class JobsThen(Answer):
+class JobsThen(ResponseModel):
     """Running and waiting jobs of a queue at an instant (waiting: ``defined`` to ``starting``)."""
 
     at: datetime

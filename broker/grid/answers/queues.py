@@ -44,11 +44,11 @@ from broker.grid.statements.site_places import site_places
 from broker.history.answers.stored_states import ChunkState, last_states, looked_at, rejected_at
 from broker.snapshot.snapshot import Snapshot
 from broker.snapshot.sources.software import ALL_QUEUES
-from broker.store.query_context import Answer, NothingFound, QueryContext, known_name
+from broker.store.query_context import NothingFound, QueryContext, ResponseModel, known_name
 from broker.store.summaries.reason_counts import queue_totals
 
 
-class Places(Answer):
+class Places(ResponseModel):
     """Tier and cloud of each queue, by name; empty if CRIC has none.
 
     Attributes:
@@ -90,7 +90,7 @@ LATELY = timedelta(hours=1)
 _NOW = timedelta(seconds=1)
 
 
-class Placed(Answer):
+class Placed(ResponseModel):
     """Jobs placed at each queue since ``since``, by name; queues without jobs are omitted."""
 
     now: datetime
@@ -273,7 +273,7 @@ def _tasks(nucleus: str, states: Sequence[ChunkState]) -> Iterator[TaskAtNucleus
     some = sorted(looked_at(brokered), key=lambda state: -state.decision)
     # the candidates of a decision are created on demand
     for state in islice((state for state in some if nucleus in state.chosen), MOST_TASKS):
-        stored = state.decided.of(state.decision)
+        stored = state.reader.decision(state.decision)
         if stored is not None:
             yield task_at_nucleus(stored, nucleus)
 

@@ -28,7 +28,7 @@ from broker.history.statements.history_reads import read_record
 from broker.history.statements.task_facts import TaskSelection, read_task_facts
 from broker.retries.answers.retries import RetryActionLine, actions_of
 from broker.store.decisions.decision_rows import WITHOUT_WORK, by_id
-from broker.store.query_context import Answer, NothingFound, QueryContext
+from broker.store.query_context import NothingFound, QueryContext, ResponseModel
 
 #: Limits: the newest decisions read in full, the queues most recently gained or lost, and their changes and pins.
 MOST_DECISIONS, MOST_QUEUES, MOST_CHANGES = 300, 40, 50
@@ -55,7 +55,7 @@ FIELDS = frozenset(
 )
 
 
-class HistoryEvent(Answer):
+class HistoryEvent(ResponseModel):
     """An event of the task or its surroundings.
 
     Attributes:
@@ -72,7 +72,7 @@ class HistoryEvent(Answer):
     about: dict[str, Any]
 
 
-class History(Answer):
+class History(ResponseModel):
     """The history of a task, oldest first."""
 
     now: datetime

@@ -8,10 +8,10 @@ from typing import Any, Literal
 from broker.history.model.error_classes import Failure
 from broker.history.statements.task_facts import MOST_LINES as MOST_LINES, JobFilters as JobFilters
 from broker.retries.answers.retries import RetryActionLine
-from broker.store.query_context import Answer
+from broker.store.query_context import ResponseModel
 
 
-class JobLine(Answer):
+class JobLine(ResponseModel):
     """A job.
 
     Attributes:
@@ -40,7 +40,7 @@ class JobLine(Answer):
     failure: Failure | None
 
 
-class JobList(Answer):
+class JobList(ResponseModel):
     """Jobs, newest first; ``next_after``: cursor of the next page, null at the end."""
 
     now: datetime
@@ -49,7 +49,7 @@ class JobList(Answer):
     next_after: int | None
 
 
-class JobStep(Answer):
+class JobStep(ResponseModel):
     """An event of a job."""
 
     at: datetime
@@ -61,7 +61,7 @@ class JobStep(Answer):
     limit_s: float | None = None
 
 
-class JobPlacement(Answer):
+class JobPlacement(ResponseModel):
     """The decision that sent the job to its queue.
 
     Attributes:
@@ -81,7 +81,7 @@ class JobPlacement(Answer):
     link: str
 
 
-class JobAttempt(Answer):
+class JobAttempt(ResponseModel):
     """One of the jobs with the same input.
 
     Attributes:
@@ -117,14 +117,14 @@ class JobAnswer(JobLine):
     retries: tuple[RetryActionLine, ...] = ()
 
 
-class ErrorCount(Answer):
+class ErrorCount(ResponseModel):
     """Number of jobs that failed with a code; ``failure``: one of these errors, decoded."""
 
     jobs: int
     failure: Failure
 
 
-class JobsOfTasks(Answer):
+class JobsOfTasks(ResponseModel):
     """The jobs of some tasks by state, and the reasons of failures.
 
     Attributes:

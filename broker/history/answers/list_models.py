@@ -10,10 +10,10 @@ from pydantic import Field
 from broker.decisions.answers.decision_model import TaskFacts
 from broker.engine.analysis.throttle import Throttle
 from broker.history.statements.task_facts import MOST_LINES as MOST_LINES
-from broker.store.query_context import Answer
+from broker.store.query_context import ResponseModel
 
 
-class TaskFilters(Answer):
+class TaskFilters(ResponseModel):
     """Filters of tasks; all must match. Names of queues and nuclei are case-insensitive.
 
     Attributes:
@@ -39,7 +39,7 @@ class TaskFilters(Answer):
     after: int | None = None
 
 
-class TaskLine(Answer):
+class TaskLine(ResponseModel):
     """A task with the last decision of the brokerages.
 
     Attributes:
@@ -69,7 +69,7 @@ class TaskLine(Answer):
     throttle: Throttle | None = None
 
 
-class TaskList(Answer):
+class TaskList(ResponseModel):
     """Tasks, longest waiting first, then those that do not wait. ``total`` match; ``tasks`` are returned."""
 
     now: datetime
@@ -79,7 +79,7 @@ class TaskList(Answer):
     next_after: int | None = None
 
 
-class ReasonFilters(Answer):
+class ReasonFilters(ResponseModel):
     """Filters of reasons: one brokerage or all; ``compare_s``: age of the time to compare with, in seconds.
 
     ``with_rules``: also count the rejections of each rule, which requires reading every decision.
@@ -90,7 +90,7 @@ class ReasonFilters(Answer):
     with_rules: bool = False
 
 
-class ReasonLine(Answer):
+class ReasonLine(ResponseModel):
     """Waiting work for one reason, now and ``compare_s`` ago.
 
     Attributes:
@@ -113,7 +113,7 @@ class ReasonLine(Answer):
     such_as: tuple[int, ...]
 
 
-class RuleLine(Answer):
+class RuleLine(ResponseModel):
     """How often one rule rejected queues in 24 hours.
 
     Attributes:
@@ -127,7 +127,7 @@ class RuleLine(Answer):
     decides: int
 
 
-class Reasons(Answer):
+class Reasons(ResponseModel):
     """Waiting work by reason, most frequent first. The lines of a brokerage add up to its ``waiting``."""
 
     now: datetime
@@ -138,7 +138,7 @@ class Reasons(Answer):
     rules: tuple[RuleLine, ...]
 
 
-class QuotaUse(Answer):
+class QuotaUse(ResponseModel):
     """One line of an account's quota, in bytes; a null limit means no limit."""
 
     place: str
@@ -146,7 +146,7 @@ class QuotaUse(Answer):
     limit_bytes: float | None
 
 
-class UserAnswer(Answer):
+class UserAnswer(ResponseModel):
     """A user: tasks, what throttles them, and resource use.
 
     Attributes:

@@ -15,7 +15,7 @@ from broker.history.statements.task_facts import (
     read_task_names,
     read_user_names,
 )
-from broker.store.query_context import Answer, QueryContext
+from broker.store.query_context import QueryContext, ResponseModel
 
 Kind = Literal["task", "job", "queue", "site", "user", "key", "reason", "rule"]
 MOST_OF_A_KIND, LONGEST_NUMBER = 8, 18
@@ -23,7 +23,7 @@ MOST_OF_A_KIND, LONGEST_NUMBER = 8, 18
 FIRST_NUMBER = 1
 
 
-class SearchHit(Answer):
+class SearchHit(ResponseModel):
     """An object with a page.
 
     Attributes:
@@ -39,7 +39,7 @@ class SearchHit(Answer):
     place: str
 
 
-class Search(Answer):
+class Search(ResponseModel):
     """Search results: exact matches first, then similar names.
 
     Attributes:

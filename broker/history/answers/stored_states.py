@@ -28,7 +28,7 @@ MOST_READ = 200
 _IS_PAST, _SUMS = "a later cycle has changed the states", "sums of the states of a day"
 
 
-class Decided:
+class DecisionReader:
     """The decisions behind the states of a list: only requested ones are read, and without their work."""
 
     def __init__(self, connection: sa.Connection, moments: Mapping[int, datetime]) -> None:
@@ -37,7 +37,7 @@ class Decided:
         self._read: dict[int, StoredDecision | None] = {}
 
     def read(self, numbers: Iterable[int]) -> None:
-        """Read these decisions at once, so that :meth:`of` needs no query for each."""
+        """Read these decisions at once, so that :meth:`decision` needs no query for each."""
         unread = [number for number in numbers if number in self._moments and number not in self._read]
         if unread:
             decisions = {
@@ -45,7 +45,7 @@ class Decided:
             }
             self._read |= {number: decisions.get(number) for number in unread}
 
-    def of(self, number: int) -> StoredDecision | None:
+    def decision(self, number: int) -> StoredDecision | None:
         """Return the decision of this number; None if it has since been removed."""
         self.read([number])
         return self._read.get(number)
@@ -70,30 +70,30 @@ class ChunkState(states.DecidedState):
         waiting_since: first of the uninterrupted decisions that did not broker it; None if it is brokered.
         times_seen: number of consecutive cycles with this outcome and reason.
         main_code: why it waits, see :func:`main_code`; None if it is brokered.
-        decided: reads the decision.
+        reader: reads the decision.
     """
 
     times_seen: int
     assigned: Mapping[str, int]
     main_code: str | None
-    decided: Decided = field(repr=False, compare=False)
+    reader: DecisionReader = field(repr=False, compare=False)
 
     @cached_property
     def counts(self) -> RejectionCounts:
         """Candidates by reason; empty if the decision has been removed."""
-        stored = self.decided.of(self.decision)
+        stored = self.reader.decision(self.decision)
         return rejection_counts({}, (), ()) if stored is None else counts_of(stored.record.decision)
 
     @cached_property
     def chosen(self) -> tuple[str, ...]:
         """Names of the chosen candidates."""
-        stored = self.decided.of(self.decision)
+        stored = self.reader.decision(self.decision)
         return () if stored is None else tuple(candidate.name for candidate in stored.record.decision.candidates)
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
         """The notes of the decision."""
-        stored = self.decided.of(self.decision)
+        stored = self.reader.decision(self.decision)
         return () if stored is None else tuple(stored.record.decision.notes)
 
 
@@ -310,30 +310,34 @@ def _is_past(query: QueryContext) -> bool:
 
 
 def _listed(connection: sa.Connection, rows: Sequence[states.ListedState]) -> list[ChunkState]:
-    decided = Decided(connection, {row.decision: row.decided_at for row in rows})
-    return [_state(row, decided, row.last_seen_at, row.decisions, row.main_reason or None) for row in rows]
+    reader = DecisionReader(connection, {row.decision: row.decided_at for row in rows})
+    return [_state(row, reader, row.last_seen_at, row.decisions, row.main_reason or None) for row in rows]
 
 
 def _state(
-    row: states.ListedState | StateUntil, decided: Decided, decided_at: datetime, times_seen: int, main_code: str | None
+    row: states.ListedState | StateUntil,
+    reader: DecisionReader,
+    decided_at: datetime,
+    times_seen: int,
+    main_code: str | None,
 ) -> ChunkState:
     return ChunkState(
         row.brokerage, row.jeditaskid, row.datasetid, row.ramcount, row.decision, decided_at, row.outcome, row.reason,
-        row.waiting_since, row.pending_until, times_seen, row.assigned, main_code, decided,
+        row.waiting_since, row.pending_until, times_seen, row.assigned, main_code, reader,
     )  # fmt: skip
 
 
 def _until(connection: sa.Connection, rows: Sequence[StateUntil]) -> list[ChunkState]:
     """Return states of the past, from the decisions themselves."""
-    decided = Decided(connection, {row.decision: row.decided_at for row in rows})
-    decided.read(row.decision for row in rows if row.reason in NO_CANDIDATES)
-    return [_state(row, decided, row.decided_at, row.times_seen, _main_code(decided, row)) for row in rows]
+    reader = DecisionReader(connection, {row.decision: row.decided_at for row in rows})
+    reader.read(row.decision for row in rows if row.reason in NO_CANDIDATES)
+    return [_state(row, reader, row.decided_at, row.times_seen, _main_code(reader, row)) for row in rows]
 
 
-def _main_code(decided: Decided, row: StateUntil) -> str | None:
+def _main_code(reader: DecisionReader, row: StateUntil) -> str | None:
     if row.outcome == "brokered" or row.reason not in NO_CANDIDATES:
         return row.reason or None
-    stored = decided.of(row.decision)
+    stored = reader.decision(row.decision)
     return row.reason if stored is None else main_reasons([stored.record])[0]
 
 
@@ -357,8 +361,8 @@ def most_rejecting(counts: RejectionCounts) -> str | None:
 def looked_at(states: Iterable[ChunkState], most: int = MOST_READ) -> list[ChunkState]:
     """Return the states whose decisions are read in one query: waiting ones first, newest first."""
     candidates = _first_looked_at(states, most)
-    for decided, numbers in _by_reader(candidates):
-        decided.read(numbers)
+    for reader, numbers in _grouped_by_reader(candidates):
+        reader.read(numbers)
     return candidates
 
 
@@ -366,8 +370,8 @@ def rejected_at(states: Iterable[ChunkState], queue: str, most: int = MOST_READ)
     """Return, by reason, the states of :func:`looked_at` whose decision did not choose a queue or nucleus."""
     candidates = _first_looked_at(states, most)
     codes: dict[int, str] = {}
-    for decided, numbers in _by_reader(candidates):
-        codes |= decided.codes_at(numbers, queue)
+    for reader, numbers in _grouped_by_reader(candidates):
+        codes |= reader.codes_at(numbers, queue)
     by_reason: defaultdict[str, list[ChunkState]] = defaultdict(list)
     for state in candidates:
         if state.decision in codes:
@@ -379,8 +383,8 @@ def _first_looked_at(states: Iterable[ChunkState], most: int) -> list[ChunkState
     return sorted(states, key=lambda state: (state.outcome == "brokered", -state.decision))[:most]
 
 
-def _by_reader(states: Iterable[ChunkState]) -> Iterable[tuple[Decided, list[int]]]:
-    readers: dict[int, tuple[Decided, list[int]]] = {}
+def _grouped_by_reader(states: Iterable[ChunkState]) -> Iterable[tuple[DecisionReader, list[int]]]:
+    readers: dict[int, tuple[DecisionReader, list[int]]] = {}
     for state in states:
-        readers.setdefault(id(state.decided), (state.decided, []))[1].append(state.decision)
+        readers.setdefault(id(state.reader), (state.reader, []))[1].append(state.decision)
     return readers.values()

@@ -14,7 +14,7 @@ from broker.api.guarded_route import allow
 from broker.api.presenting import answer, to_path
 from broker.api.state import State, Who, query_context
 from broker.history.answers.search import Kind, SearchHit, search
-from broker.store.query_context import Answer
+from broker.store.query_context import ResponseModel
 from broker.tuning.answers import values as tuning_values
 from broker.web.formats import in_path, visible
 from broker.web.rendering import back_to, page_router, show, wants_json
@@ -50,7 +50,7 @@ class Suggestion(SearchHit):
     address: str
 
 
-class Suggestions(Answer):
+class Suggestions(ResponseModel):
     """What may be meant, the nearest names first."""
 
     suggestions: tuple[Suggestion, ...]

@@ -17,7 +17,7 @@ from pydantic import Field
 from broker.domain.instants import naive
 from broker.domain.task_states import NO_LONGER_BROKERED
 from broker.store.connection.tables import TableCatalogue
-from broker.store.query_context import Answer
+from broker.store.query_context import ResponseModel
 
 COLUMNS = (
     "jeditaskid",
@@ -104,7 +104,7 @@ def selected_values(selection: TaskSelection) -> Mapping[str, object]:
     }
 
 
-class UserTasks(Answer):
+class UserTasks(ResponseModel):
     """How many tasks a user has: in all, open, running, and pending."""
 
     user: str
@@ -198,7 +198,7 @@ MOST_LINES = 100_000
 """Maximum length of a list of tasks or jobs."""
 
 
-class JobFilters(Answer):
+class JobFilters(ResponseModel):
     """Filters of jobs; all must match.
 
     Attributes:

@@ -12,12 +12,12 @@ from agents.notifications.settings_file import load_settings
 from broker.notifications.model.channels import AnyChannel, MailChannel, StompChannel
 from broker.notifications.model.messages import Message
 from broker.notifications.model.rules import NotificationRule
-from broker.store.query_context import Answer, known_name
+from broker.store.query_context import ResponseModel, known_name
 
 Deliver = Callable[[AnyChannel, Message, datetime, str], str]
 
 
-class ChannelLine(Answer):
+class ChannelLine(ResponseModel):
     """A channel: name, kind and destination, without secrets; ``decisions``: those that it publishes, in words."""
 
     channel: str
@@ -28,7 +28,7 @@ class ChannelLine(Answer):
     decisions: str | None
 
 
-class RuleInWords(Answer):
+class RuleInWords(ResponseModel):
     """A rule in words."""
 
     rule: str
@@ -37,14 +37,14 @@ class RuleInWords(Answer):
     quiet: str | None
 
 
-class Notifying(Answer):
+class Notifying(ResponseModel):
     """Channels and rules in force."""
 
     channels: tuple[ChannelLine, ...]
     rules: tuple[RuleInWords, ...]
 
 
-class Tested(Answer):
+class Tested(ResponseModel):
     """A test message and the receiver's answer."""
 
     channel: str

@@ -10,7 +10,7 @@ from pydantic import Field
 from broker.notifications.statements import outbox_rows, stream_rows
 from broker.notifications.statements.outbox_rows import ChannelState as ChannelState
 from broker.redaction import HIDDEN
-from broker.store.query_context import Answer, QueryContext
+from broker.store.query_context import QueryContext, ResponseModel
 
 State = Literal["waiting", "delivered", "dropped", "given_up"]
 """State of a channel."""
@@ -18,7 +18,7 @@ FAILING_FROM = 3
 """Failed attempts from which on a channel counts as failing."""
 
 
-class MessageLine(Answer):
+class MessageLine(ResponseModel):
     """A message about an incident.
 
     Attributes:
@@ -56,7 +56,7 @@ class MessageLine(Answer):
     detail: str | None
 
 
-class MessageFilters(Answer):
+class MessageFilters(ResponseModel):
     """Filters of messages: planned since ``since``, by state, by channel, before ``before``; at most ``limit``."""
 
     since: datetime | None = None
@@ -66,7 +66,7 @@ class MessageFilters(Answer):
     limit: int = Field(default=100, ge=1, le=10_000)
 
 
-class MessageList(Answer):
+class MessageList(ResponseModel):
     """Messages, newest first.
 
     Attributes:

@@ -6,13 +6,13 @@ from datetime import datetime, timedelta
 
 from broker.notifications.statements import stream_rows
 from broker.notifications.statements.stream_rows import StreamLine
-from broker.store.query_context import Answer, QueryContext
+from broker.store.query_context import QueryContext, ResponseModel
 
 LOST_SHOWN = timedelta(days=1)
 """How long the doctor reports that decisions were lost."""
 
 
-class StreamList(Answer):
+class StreamList(ResponseModel):
     """The channels that publish decisions.
 
     Attributes:

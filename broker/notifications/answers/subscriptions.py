@@ -19,7 +19,7 @@ from broker.notifications.model.rules import NotificationSettings, fits_domain
 from broker.notifications.statements import subscription_rows
 from broker.redaction import HIDDEN
 from broker.store.connection.database import Database
-from broker.store.query_context import Answer, NothingFound, QueryContext
+from broker.store.query_context import NothingFound, QueryContext, ResponseModel
 
 _ADDRESS: TypeAdapter[str] = TypeAdapter(MailAddress)
 
@@ -53,7 +53,7 @@ class Subscriber:
     may_all: bool = True
 
 
-class SubscriptionLine(Answer):
+class SubscriptionLine(ResponseModel):
     """A subscription to a task.
 
     Attributes:
@@ -72,7 +72,7 @@ class SubscriptionLine(Answer):
     ended_because: str | None
 
 
-class TaskSubscriptions(Answer):
+class TaskSubscriptions(ResponseModel):
     """All subscriptions to a task, oldest first."""
 
     jeditaskid: int
@@ -103,7 +103,7 @@ def target_of(to: str, settings: NotificationSettings) -> tuple[str, str]:
     return terms.mail, address
 
 
-class Offered(Answer):
+class Offered(ResponseModel):
     """Available targets of a subscription.
 
     Attributes:

@@ -18,7 +18,7 @@ from broker.domain.decisions import StoredDecision
 from broker.notifications.statements.outbox_rows import LONGEST_DETAIL, ChannelState
 from broker.store.connection.plain_rows import mappings
 from broker.store.decisions.decision_rows import COLUMNS, TABLE, decisions_of
-from broker.store.query_context import Answer
+from broker.store.query_context import ResponseModel
 
 _LAST_NUMBER = sa.text("SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM broker.decisions_id_seq")
 _NUMBERING = sa.text("""
@@ -91,7 +91,7 @@ class StreamRow:
     lost_untold: int
 
 
-class StreamLine(Answer):
+class StreamLine(ResponseModel):
     """The published decisions of a channel.
 
     Attributes:

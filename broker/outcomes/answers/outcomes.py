@@ -10,12 +10,12 @@ from broker.outcomes.model.record import wait_quantile_min
 from broker.outcomes.statements.held_nodes import HeldNode, read_held
 from broker.outcomes.statements.outcome_rows import RecordLine, record_since, unhealthy_places
 from broker.rules.shared.filters.queue_unhealthy import limit_percent
-from broker.store.query_context import Answer, QueryContext
+from broker.store.query_context import QueryContext, ResponseModel
 
 _SHOWN = ("queue", "kind", "node", "state", "failed", "ended", "probes_finished", "probes_ended")
 
 
-class PlaceHealth(Answer):
+class PlaceHealth(ResponseModel):
     """A queue, or one of its nodes, that is unhealthy for a kind of jobs.
 
     Attributes:
@@ -48,7 +48,7 @@ class PlaceHealth(Answer):
     sentence: str
 
 
-class QueueOutcome(Answer):
+class QueueOutcome(ResponseModel):
     """Totals of the jobs of a kind that ended at a queue.
 
     Attributes:
@@ -77,7 +77,7 @@ class QueueOutcome(Answer):
     walltime_ratio: float | None
 
 
-class Outcomes(Answer):
+class Outcomes(ResponseModel):
     """The record of queues since ``since``, and unhealthy places."""
 
     now: datetime

@@ -15,13 +15,13 @@ from broker.pilots.statements import pilot_demand as rows
 from broker.pilots.statements.pilot_demand import DemandRow
 from broker.store.connection.database import Database
 from broker.store.connection.tables import Names
-from broker.store.query_context import Answer
+from broker.store.query_context import ResponseModel
 
 LIMIT_S = 10.0
 _NOW = sa.text("SELECT clock_timestamp()")
 
 
-class QueueDemand(Answer):
+class QueueDemand(ResponseModel):
     """Pilots of one resource type that a queue could use.
 
     Attributes:

@@ -15,7 +15,7 @@ from broker.feeds.statements.table_writing import queue_names
 from broker.history.answers.tasks import known_value
 from broker.matching.specs.judge import Miss
 from broker.matching.specs.spec import JobSpecs, NotCanonical
-from broker.pilots.model.job_misses import NodesThatMiss, Seen, compare, wanted_tags
+from broker.pilots.model.job_misses import NodeGroup, NodesThatMiss, compare, wanted_tags
 from broker.pilots.model.matcher import specs_of
 from broker.pilots.statements.held_jobs import HeldFrom, read_held_from
 from broker.pilots.statements.presented_nodes import SeenNode, known_tags, read_seen
@@ -142,7 +142,7 @@ def why_specs(query: QueryContext, specs: JobSpecs, panda_queue: str | None = No
 def _explanation(query: QueryContext, job: _Asks) -> WhyJob:
     raw = Database.raw(query.connection)
     sightings = [
-        Seen(seen_node, seen_node.site, seen_node.node, seen_node.seen, seen_node.last_seen_at)
+        NodeGroup(seen_node, seen_node.site, seen_node.node, seen_node.seen, seen_node.last_seen_at)
         for seen_node in (read_seen(raw, query.names, query.now - LOOKED_BACK) if job.is_readable else ())
     ]
     compared = compare(job.specs, sightings, lambda one: _of_place(job, one.place))
@@ -182,8 +182,8 @@ def _of_place(job: _Asks, seen: SeenNode) -> list[Miss]:
     return missed
 
 
-def _by_place(fits: Sequence[Seen[SeenNode]]) -> list[FittingNodes]:
-    by_place: dict[tuple[Any, ...], list[Seen[SeenNode]]] = {}
+def _by_place(fits: Sequence[NodeGroup[SeenNode]]) -> list[FittingNodes]:
+    by_place: dict[tuple[Any, ...], list[NodeGroup[SeenNode]]] = {}
     for one in fits:
         by_place.setdefault((one.site, one.place.panda_queue, one.place.kind), []).append(one)
     fitting = [

@@ -19,7 +19,7 @@ PlaceT = TypeVar("PlaceT")
 
 
 @dataclass(frozen=True)
-class Seen(Generic[PlaceT]):
+class NodeGroup(Generic[PlaceT]):
     """Nodes that are alike, at one place, and how often they were seen."""
 
     place: PlaceT
@@ -70,7 +70,7 @@ _END = {"below": "most", "above": "least"}
 
 
 @dataclass(frozen=True)
-class Compared(Generic[PlaceT]):
+class NodeComparison(Generic[PlaceT]):
     """All seen nodes, compared with what a job asks for.
 
     Attributes:
@@ -79,14 +79,14 @@ class Compared(Generic[PlaceT]):
         far: sightings of nodes that miss by several conditions.
     """
 
-    fits: tuple[Seen[PlaceT], ...]
+    fits: tuple[NodeGroup[PlaceT], ...]
     near: tuple[NodesThatMiss, ...]
     far: int
 
 
 def compare(
-    job: JobSpecs | None, seen: Iterable[Seen[PlaceT]], of_place: Callable[[Seen[PlaceT]], Sequence[Miss]]
-) -> Compared[PlaceT]:
+    job: JobSpecs | None, seen: Iterable[NodeGroup[PlaceT]], of_place: Callable[[NodeGroup[PlaceT]], Sequence[Miss]]
+) -> NodeComparison[PlaceT]:
     """Compare each kind of nodes; of several specs the one to which a node is nearest counts.
 
     Args:
@@ -95,7 +95,7 @@ def compare(
         of_place: returns what the place of a node misses.
     """
     fits, far = [], 0
-    near: dict[tuple[str, Kind], list[tuple[Miss, Seen[PlaceT]]]] = {}
+    near: dict[tuple[str, Kind], list[tuple[Miss, NodeGroup[PlaceT]]]] = {}
     for one in seen:
         specs = () if job is None else job.specs
         missed = [*of_place(one), *min((misses(spec, one.node) for spec in specs), key=len, default=())]
@@ -106,10 +106,10 @@ def compare(
         else:
             far += one.count
     near_misses = sorted((_summed(pairs) for pairs in near.values()), key=lambda one: (-one.seen, one.field, one.kind))
-    return Compared(tuple(fits), tuple(near_misses), far)
+    return NodeComparison(tuple(fits), tuple(near_misses), far)
 
 
-def _summed(pairs: Sequence[tuple[Miss, Seen[PlaceT]]]) -> NodesThatMiss:
+def _summed(pairs: Sequence[tuple[Miss, NodeGroup[PlaceT]]]) -> NodesThatMiss:
     kind = pairs[0][0].kind
     if kind in ("below", "above"):
         miss, best = (max if kind == "below" else min)(pairs, key=lambda one: _order(one[0].offered))

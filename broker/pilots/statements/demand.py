@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from broker.domain.instants import naive
 from broker.store.connection.tables import Names
-from broker.store.query_context import Answer
+from broker.store.query_context import ResponseModel
 
 _COUNT_DEMAND = """
     SELECT j.resource_type, j.gshare, q.pool_id AS pool,
@@ -30,7 +30,7 @@ _LAST_CYCLE = """
     WHERE agent = ANY(:brokerages) AND outcome = 'done' AND (counts ->> 'jobs')::bigint > 0"""
 
 
-class DemandLine(Answer):
+class DemandLine(ResponseModel):
     """Jobs of one resource type, share and pool.
 
     Attributes:

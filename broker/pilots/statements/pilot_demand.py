@@ -29,7 +29,7 @@ from broker.snapshot.build_classes import share_values
 from broker.store.classes.class_inputs import read_share_counts, read_share_rows
 from broker.store.connection.database import Database
 from broker.store.connection.tables import Names, TableCatalogue
-from broker.store.query_context import Answer
+from broker.store.query_context import ResponseModel
 
 WORKER_VALIDITY = timedelta(minutes=60)
 """How long reports of workers count."""
@@ -120,7 +120,7 @@ class WorkersAtQueue:
         return totals
 
 
-class DemandRow(Answer):
+class DemandRow(ResponseModel):
     """Pilots of one resource type that a queue could use, as last counted.
 
     Attributes:

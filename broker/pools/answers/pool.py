@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 
 from broker.pools.statements.pool_reads import PoolQueue, PoolRecord, all_pools, one_pool, queues_of_pool
-from broker.store.query_context import Answer, NothingFound, QueryContext
+from broker.store.query_context import NothingFound, QueryContext, ResponseModel
 
 
-class _Moment(Answer):
+class _Moment(ResponseModel):
     """The instant comes first in an answer."""
 
     now: datetime

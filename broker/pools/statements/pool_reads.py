@@ -7,7 +7,7 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-from broker.store.query_context import Answer
+from broker.store.query_context import ResponseModel
 
 _READ_POOLS_OF_QUEUE = sa.text("""
     SELECT pool.pool_id FROM broker.resource_queues AS known
@@ -36,7 +36,7 @@ _READ_QUEUES_OF_POOL = sa.text("""
 MOST_IN_ARGUMENTS = 100
 
 
-class PoolRecord(Answer):
+class PoolRecord(ResponseModel):
     """What is stored of a SubmitPool.
 
     Attributes:
@@ -70,7 +70,7 @@ class PoolLine(PoolRecord):
     tasks: int
 
 
-class PoolQueue(Answer):
+class PoolQueue(ResponseModel):
     """A queue that matches a pool, with its PanDA queue."""
 
     site: str

@@ -17,14 +17,14 @@ from broker.retries.statements.retry_rows import Editing, FailedRow, KnownRule
 from broker.retries.statements.retry_writes import retry_actions
 from broker.store.connection.database import Database
 from broker.store.connection.tables import TableCatalogue
-from broker.store.query_context import Answer, QueryContext
+from broker.store.query_context import QueryContext, ResponseModel
 
 MOST_JOBS = 20_000
 """How many failed jobs a test of a rule checks, newest first."""
 MOST_EXAMPLES = 20
 
 
-class RetryRuleLine(Answer):
+class RetryRuleLine(ResponseModel):
     """A retry rule.
 
     Attributes:
@@ -55,14 +55,14 @@ class RetryRuleLine(Answer):
     removed_by: str | None
 
 
-class RetryRules(Answer):
+class RetryRules(ResponseModel):
     """The retry rules, PanDA's first."""
 
     now: datetime
     rules: tuple[RetryRuleLine, ...]
 
 
-class RetryActionLine(Answer):
+class RetryActionLine(ResponseModel):
     """What a rule did, or would have done, to the input of a job or its task.
 
     Attributes:
@@ -93,7 +93,7 @@ class RetryActionLine(Answer):
     evidence: dict[str, Any]
 
 
-class WouldHave(Answer):
+class WouldHave(ResponseModel):
     """The effect that a rule would have had on one failed job."""
 
     pandaid: int
@@ -106,7 +106,7 @@ class WouldHave(Answer):
     reason: str
 
 
-class RuleTest(Answer):
+class RuleTest(ResponseModel):
     """The effect that a rule would have had on the jobs that failed since an instant.
 
     Attributes:

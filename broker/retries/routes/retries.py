@@ -16,7 +16,7 @@ from broker.retries.answers import retries
 from broker.retries.answers.new_rule import NewRule, WrongRule
 from broker.retries.answers.retries import RetryActionLine, RetryRuleLine, RetryRules, RuleTest
 from broker.retries.statements.retry_rows import Editing
-from broker.store.query_context import Answer
+from broker.store.query_context import ResponseModel
 
 router = guarded_router(tag="retries")
 Why = Annotated[str, Field(max_length=500, pattern=r"^[^\x00]*$")]
@@ -37,7 +37,7 @@ class TestedRule(BaseModel):
     days: Annotated[float, Field(gt=0, le=365)] = 7.0
 
 
-class RetryActions(Answer):
+class RetryActions(ResponseModel):
     """Actions of retry rules on a task, oldest first."""
 
     jeditaskid: int

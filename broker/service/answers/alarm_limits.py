@@ -8,13 +8,13 @@ from pydantic import Field
 
 from agents.service.configuration import config_file, read_file
 from broker.flow.answers.quality import DriftLimits
-from broker.store.query_context import Answer
+from broker.store.query_context import ResponseModel
 from broker.store.summaries.chunk_states import MOST_CHANGES
 
 FILE = "alarms.yaml"
 
 
-class AlarmLimits(Answer):
+class AlarmLimits(ResponseModel):
     """The limits of alarms, as ``config/alarms.yaml`` sets them.
 
     Attributes:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from broker.brokerages.registry import brokerage, offered
 from broker.service.statements import flow_reads
-from broker.store.query_context import Answer, QueryContext
+from broker.store.query_context import QueryContext, ResponseModel
 from broker.store.summaries.reason_counts import bucket_of
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -20,7 +20,7 @@ OUTCOME_STEPS = 48
 """Number of steps in which the outcomes of a day are counted."""
 
 
-class Flow(Answer):
+class Flow(ResponseModel):
     """A stream of work: amount in the last hour, in the same hour a day before, and in each step until now.
 
     Attributes:
@@ -35,7 +35,7 @@ class Flow(Answer):
     steps: tuple[float, ...]
 
 
-class WorkFlow(Answer):
+class WorkFlow(ResponseModel):
     """Waiting work and the flow of work.
 
     Attributes:
@@ -78,7 +78,7 @@ def first_counted(query: QueryContext) -> datetime | None:
     return query.once(_FIRST, lambda: flow_reads.first_bucket(query.connection, query.now - DAY))
 
 
-def decided_in_a_day(query: QueryContext) -> flow_reads.Decided:
+def decided_in_a_day(query: QueryContext) -> flow_reads.DailyDecisions:
     """Return what was decided in the last day, and what was placed. Queried once per transaction."""
     now, step_s = query.now, _step_s(query)
     outcomes = flow_reads.Steps(bucket_of(now - DAY), now, DAY.total_seconds() / OUTCOME_STEPS)

@@ -8,12 +8,12 @@ from typing import Any, Literal
 from pydantic import Field
 
 from broker.decisions.answers.decision_model import Figure
-from broker.store.query_context import Answer
+from broker.store.query_context import ResponseModel
 from broker.store.service.acknowledged_alarms import Acknowledgement
 from broker.store.service.agent_pauses import PauseLine
 
 
-class PartLine(Answer):
+class PartLine(ResponseModel):
     """A part of the work of an agent: the result of its last cycle, and its leader."""
 
     part: str
@@ -25,7 +25,7 @@ class PartLine(Answer):
     expires_in_s: float | None
 
 
-class AgentLine(Answer):
+class AgentLine(ResponseModel):
     """An agent: when it runs, the result of its last cycle, who leads it, whether it is paused.
 
     For an agent whose work is divided between brokers, ``holder`` names the leaders of all parts, and the last cycle
@@ -53,7 +53,7 @@ class AgentLine(Answer):
     parts: tuple[PartLine, ...]
 
 
-class ServiceLine(Answer):
+class ServiceLine(ResponseModel):
     """A process of ``broker serve``."""
 
     holder: str
@@ -68,7 +68,7 @@ class ServiceLine(Answer):
     tuning: int | None
 
 
-class SourceLine(Answer):
+class SourceLine(ResponseModel):
     """A source in the last snapshot of any brokerage: its state and age."""
 
     source: str
@@ -78,7 +78,7 @@ class SourceLine(Answer):
     rows: int | None
 
 
-class ServiceAnswer(Answer):
+class ServiceAnswer(ResponseModel):
     """The status of agents, processes and sources."""
 
     now: datetime
@@ -108,7 +108,7 @@ AlarmCode = Literal[
 ]
 
 
-class Alarm(Answer):
+class Alarm(ResponseModel):
     """A condition that needs attention: ``value`` is beyond ``limit``, which ``key`` sets.
 
     Attributes:
@@ -130,14 +130,14 @@ class Alarm(Answer):
     acknowledged: Acknowledgement | None = None
 
 
-class Alarms(Answer):
+class Alarms(ResponseModel):
     """All alarms, most severe first, followed by acknowledged ones."""
 
     now: datetime
     alarms: tuple[Alarm, ...]
 
 
-class RuleInForce(Answer):
+class RuleInForce(ResponseModel):
     """A rule of a brokerage, in order of evaluation."""
 
     position: int
@@ -154,7 +154,7 @@ class RuleInForce(Answer):
     decides_24h: int
 
 
-class Rules(Answer):
+class Rules(ResponseModel):
     """The rules of a brokerage."""
 
     now: datetime

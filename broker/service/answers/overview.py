@@ -14,7 +14,7 @@ from broker.grid.answers.grid import day_counts, totals_of_the_day
 from broker.service.answers.flow import DAY, OUTCOME_STEPS, decided_in_a_day, first_counted
 from broker.service.statements import overview_reads
 from broker.service.statements.overview_reads import StoredChanges
-from broker.store.query_context import Answer, OverTime, QueryContext
+from broker.store.query_context import OverTime, QueryContext, ResponseModel
 from broker.store.summaries.reason_counts import outcome_counts
 
 SHOWN = DAY
@@ -23,14 +23,14 @@ SHORTEST_STEP_S = 300.0
 """Length of the buckets in which decisions are counted, in seconds."""
 
 
-class OutcomeStep(Answer):
+class OutcomeStep(ResponseModel):
     """Approximate number of chunks decided, by outcome, in one step of time that begins at ``at``."""
 
     at: datetime
     outcomes: dict[str, int]
 
 
-class ChangeMark(Answer):
+class ChangeMark(ResponseModel):
     """A change: its kind, time, subject and author."""
 
     at: datetime
@@ -48,14 +48,14 @@ class Activity(OverTime):
     changes: tuple[ChangeMark, ...]
 
 
-class CycleTimes(Answer):
+class CycleTimes(ResponseModel):
     """Durations of the cycles of each agent in 24 h, in seconds, newest first."""
 
     now: datetime
     seconds: dict[str, tuple[float, ...]]
 
 
-class QueueRejections(Answer):
+class QueueRejections(ResponseModel):
     """Number of decisions in 24 hours in which each rule rejected a queue, and in which it was chosen."""
 
     queue: str
@@ -63,7 +63,7 @@ class QueueRejections(Answer):
     rejected: dict[str, int]
 
 
-class RejectionMap(Answer):
+class RejectionMap(ResponseModel):
     """All queues against all codes that rejected any, most frequent code first."""
 
     now: datetime

@@ -31,7 +31,7 @@ _STORED, _LINES, _SOURCES = "what is stored about agents", "lines of agents of",
 
 
 @dataclass(frozen=True)
-class Leading:
+class AgentLeader:
     """The leader of an agent, and its last cycle.
 
     Attributes:
@@ -48,30 +48,30 @@ class Leading:
     expires_in_s: float | None
     parts: tuple[PartLine, ...]
 
-    @classmethod
-    def of(
-        cls, agent: str, rows: Sequence[LeaseRow], last: LastRun | None, last_of_parts: Mapping[str, LastRun]
-    ) -> Leading:
-        """Find the leader and last cycle of an agent.
 
-        Args:
-            agent: name of the agent.
-            rows: the leases in use, for all agents.
-            last: newest cycle of the agent.
-            last_of_parts: newest cycle of each part, by the name of its lease.
-        """
-        leases = {row.name: row for row in rows if led_by(row.name)[0] == agent}
-        of = max((led_by(name)[1].of for name in leases), default=1)
-        names = [part.lease_of(agent) for part in parts_of(of)]
-        parts = tuple(_part(name, leases.get(name), last_of_parts.get(name)) for name in names) if of > 1 else ()
-        in_force = [leases[name] for name in names if name in leases and leases[name].is_in_force]
-        return cls(
-            _worst([last_of_parts[name] for name in names if name in last_of_parts]) or last,
-            ", ".join(dict.fromkeys(row.holder for row in in_force)) or None,
-            max((row.epoch for row in leases.values()), default=None),
-            min((round(row.expires_in_s, 1) for row in in_force), default=None),
-            parts,
-        )
+def leader_of(
+    agent: str, rows: Sequence[LeaseRow], last: LastRun | None, last_of_parts: Mapping[str, LastRun]
+) -> AgentLeader:
+    """Find the leader and last cycle of an agent.
+
+    Args:
+        agent: name of the agent.
+        rows: the leases in use, for all agents.
+        last: newest cycle of the agent.
+        last_of_parts: newest cycle of each part, by the name of its lease.
+    """
+    agent_leases = {row.name: row for row in rows if led_by(row.name)[0] == agent}
+    of = max((led_by(name)[1].of for name in agent_leases), default=1)
+    names = [part.lease_of(agent) for part in parts_of(of)]
+    parts = tuple(_part(name, agent_leases.get(name), last_of_parts.get(name)) for name in names) if of > 1 else ()
+    in_force = [agent_leases[name] for name in names if name in agent_leases and agent_leases[name].is_in_force]
+    return AgentLeader(
+        _worst([last_of_parts[name] for name in names if name in last_of_parts]) or last,
+        ", ".join(dict.fromkeys(row.holder for row in in_force)) or None,
+        max((row.epoch for row in agent_leases.values()), default=None),
+        min((round(row.expires_in_s, 1) for row in in_force), default=None),
+        parts,
+    )
 
 
 def _part(name: str, row: LeaseRow | None, run: LastRun | None) -> PartLine:
@@ -136,8 +136,8 @@ def _agents(query: QueryContext, installation: str) -> Iterator[AgentLine]:
     stored = _once_stored(query)
     for name in registry.NAMES:
         paused = next((pause for pause in stored.pauses if pause.agent in (name, ALL)), None)
-        leading = Leading.of(name, stored.held, stored.last.get(name), stored.last_of_parts)
-        yield _agent(configuration, installation, name, leading, stored.lately.get(name), paused, stored.now)
+        leader = leader_of(name, stored.held, stored.last.get(name), stored.last_of_parts)
+        yield _agent(configuration, installation, name, leader, stored.lately.get(name), paused, stored.now)
 
 
 @dataclass(frozen=True)
@@ -168,14 +168,14 @@ def _agent(
     configuration: AgentsConfiguration,
     installation: str,
     name: str,
-    leading: Leading,
+    leader: AgentLeader,
     lately: Cycles | None,
     paused: Pause | None,
     now: datetime,
 ) -> AgentLine:
     section = section_of(configuration, name)
     enabled = section is not None and section.runs(installation)
-    run = leading.run
+    run = leader.run
     return AgentLine(
         agent=name,
         enabled=enabled,
@@ -187,15 +187,15 @@ def _agent(
         next_run_at=_next_run(run, section.period_s, paused, now) if enabled and section is not None else None,
         counts={} if run is None else run.counts,
         error=None if run is None else run.error,
-        holder=leading.holder,
-        epoch=leading.epoch,
-        expires_in_s=leading.expires_in_s,
+        holder=leader.holder,
+        epoch=leader.epoch,
+        expires_in_s=leader.expires_in_s,
         mean_s=None if lately is None else lately.mean_s,
         largest_s=None if lately is None else lately.largest_s,
         cycles_24h=0 if lately is None else lately.cycles,
         failed_24h=0 if lately is None else lately.failed,
         pause=None if paused is None else pause_line(paused),
-        parts=leading.parts,
+        parts=leader.parts,
     )
 
 

@@ -12,13 +12,13 @@ from broker.decisions.answers.phrases import day_and_moment
 from broker.service.answers.flow import HOUR, last_60_minutes
 from broker.service.answers.overview import ChangeMark, changes_between
 from broker.service.statements import flow_reads
-from broker.store.query_context import Answer, QueryContext
+from broker.store.query_context import QueryContext, ResponseModel
 from broker.store.summaries.reason_counts import WaitingCount, waited_at
 
 MOST_PHRASES = 2
 
 
-class WaitingChange(Answer):
+class WaitingChange(ResponseModel):
     """Work that waits for one reason, over all brokerages, at both times."""
 
     code: str
@@ -28,7 +28,7 @@ class WaitingChange(Answer):
     chunks: int
 
 
-class StreamChange(Answer):
+class StreamChange(ResponseModel):
     """Jobs in the hour before both times; null if nothing was counted."""
 
     stream: str
@@ -36,7 +36,7 @@ class StreamChange(Answer):
     now: float | None
 
 
-class TwoTimes(Answer):
+class TwoTimes(ResponseModel):
     """The differences between two times.
 
     Attributes:

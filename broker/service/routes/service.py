@@ -19,7 +19,7 @@ from broker.service.answers.alarms import alarms
 from broker.service.answers.models import AlarmCode, Alarms, ServiceAnswer
 from broker.service.answers.service import service_answer
 from broker.service.statements.agent_cycles import database_clock
-from broker.store.query_context import Answer, NothingFound
+from broker.store.query_context import NothingFound, ResponseModel
 from broker.store.schema import migrate
 from broker.store.service import acknowledged_alarms, agent_pauses
 from broker.store.service.acknowledged_alarms import Acknowledgement
@@ -53,14 +53,14 @@ class TakenBack(BaseModel):
     about: AlarmAbout | None = None
 
 
-class AcknowledgedAlarms(Answer):
+class AcknowledgedAlarms(ResponseModel):
     """The alarms of one kind that were acknowledged, or whose acknowledgement was withdrawn."""
 
     code: str
     about: list[str]
 
 
-class Acknowledgements(Answer):
+class Acknowledgements(ResponseModel):
     """Acknowledgements of alarms: by whom, when and why, newest first."""
 
     acknowledgements: tuple[Acknowledgement, ...]

@@ -71,7 +71,7 @@ _FIRST_BUCKET = sa.text("""
 
 
 @dataclass(frozen=True)
-class Decided:
+class DailyDecisions:
     """What was decided in a day, and jobs placed, from one read of the buckets.
 
     Attributes:
@@ -102,7 +102,7 @@ Waited = tuple[datetime, str, int]
 
 def decided(
     connection: sa.Connection, now: datetime, outcomes: Steps, placed: Steps, brokerages: Sequence[str]
-) -> Decided:
+) -> DailyDecisions:
     """Return what was decided in the day before ``now``, and what some brokerages placed.
 
     Args:
@@ -127,7 +127,7 @@ def decided(
     }
     rows = tuples(connection, _READ_DECIDED, values)
     sums = {kind: number for kind, _, _, number in rows}
-    return Decided(
+    return DailyDecisions(
         [(at, outcome, number) for kind, at, outcome, number in rows if kind == "outcome"],
         [(at, number) for kind, at, _, number in rows if kind == "step"],
         sums["last"],

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from broker.errors import NotFound
 from broker.simulation.answers.figures_of_merit import FIGURES, Verdict, verdict
-from broker.store.query_context import Answer
+from broker.store.query_context import ResponseModel
 from broker.whatif.statements.runs import Run
 
 KIND = "simulation"
@@ -22,7 +22,7 @@ class NoSuchSimulation(NotFound):
     """No simulation has this number."""
 
 
-class SimulationAsked(Answer):
+class SimulationAsked(ResponseModel):
     """The request of a simulation.
 
     Attributes:
@@ -40,7 +40,7 @@ class SimulationAsked(Answer):
     version: str
 
 
-class SimulationLine(Answer):
+class SimulationLine(ResponseModel):
     """A summary of a simulation: its request, author, start and end."""
 
     id: int
@@ -50,7 +50,7 @@ class SimulationLine(Answer):
     asked: SimulationAsked
 
 
-class FigureInterval(Answer):
+class FigureInterval(ResponseModel):
     """The mean of a figure over seeds with the half-width of its 95 % interval; null if unknown.
 
     Attributes:
@@ -79,7 +79,7 @@ class FigureDifference(FigureInterval):
     verdict: Verdict
 
 
-class PolicyFigures(Answer):
+class PolicyFigures(ResponseModel):
     """The figures of one policy by name; differences are empty for the first.
 
     Attributes:
@@ -106,7 +106,7 @@ class PolicyFigures(Answer):
     total_s: float
 
 
-class PolicyCurve(Answer):
+class PolicyCurve(ResponseModel):
     """One curve of one policy: mean, minimum and maximum over seeds, at each of the hours."""
 
     policy: str
@@ -115,7 +115,7 @@ class PolicyCurve(Answer):
     high: tuple[float, ...]
 
 
-class Curve(Answer):
+class Curve(ResponseModel):
     """A quantity over the hours of virtual time: use, waiting jobs, transfers, bytes, shares; one line per policy."""
 
     name: str

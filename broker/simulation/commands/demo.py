@@ -19,7 +19,7 @@ from broker.cli.context import open_store, require, settings_of
 from broker.cli.output import console, print_json
 from broker.decisions.answers.agent_cycle import JOB_AGENT, TASK_AGENT, USER_AGENT, broker_once
 from broker.decisions.answers.explain import answers_about
-from broker.engine.shared.answer import Answer
+from broker.engine.shared.answer import CandidateVerdict
 from broker.simulation.answers.demo_driver import DemoDriver
 from broker.simulation.answers.shipped_simulation import keep_shipped_simulation
 from broker.simulation.commands.demo_live import go_on
@@ -191,7 +191,7 @@ def _record_decision(decisions: list[Decision], step: _Step, decision: Decision)
 
 def _explanation(
     database: Database, facts: DemoFacts, summary: Summary, decisions: Sequence[Decision]
-) -> tuple[int, list[Answer]] | None:
+) -> tuple[int, list[CandidateVerdict]] | None:
     """One waiting task, and the answer about one queue for each of the codes that removed most of its candidates."""
     waiting = {chunk.jeditaskid: chunk for chunk in summary.waiting if chunk.codes}
     if not waiting:
@@ -199,7 +199,7 @@ def _explanation(
     wanted = next((FIRST_TASK + index for index, task in enumerate(facts.tasks) if task.name == EXPLAINED_TASK), None)
     chunk = waiting.get(wanted or 0) or next(iter(waiting.values()))
     rejected = next(one["rejected"] for one in decisions if one["jeditaskid"] == chunk.jeditaskid)
-    answers: list[Answer] = []
+    answers: list[CandidateVerdict] = []
     for code, _ in chunk.codes:
         queue = next((name for name, why in rejected.items() if why == code), None)
         if queue is not None:
@@ -208,7 +208,10 @@ def _explanation(
 
 
 def _commands(
-    home: str | None, summary: Summary, explained: tuple[int, Sequence[Answer]] | None, of_users: Sequence[int]
+    home: str | None,
+    summary: Summary,
+    explained: tuple[int, Sequence[CandidateVerdict]] | None,
+    of_users: Sequence[int],
 ) -> list[str]:
     """Commands to try next on the loaded grid."""
     first = [f"export BROKER_HOME={home}"] if home is not None else []

@@ -10,7 +10,7 @@ from broker.api.plain import plain
 from broker.cli.output import escaped, print_table
 from broker.decisions.answers.decision_model import rejected_candidate
 from broker.decisions.answers.sentences import candidate_sentence
-from broker.engine.shared.answer import Answer
+from broker.engine.shared.answer import CandidateVerdict
 from broker.simulation.model.demo.summary import NucleusGiven, Summary, UserTask
 
 SHOWN_QUEUES = 20
@@ -38,7 +38,7 @@ class DemoRun:
     titles: Mapping[int, tuple[str, str]]
     grid: Mapping[str, int]
     seconds: Mapping[str, float]
-    explained: tuple[int, Sequence[Answer]] | None
+    explained: tuple[int, Sequence[CandidateVerdict]] | None
     where: str
     commands: Sequence[str]
     nuclei: Sequence[NucleusGiven] = ()
@@ -65,7 +65,7 @@ def report_object(run: DemoRun) -> dict[str, Any]:
     }
 
 
-def _explained(jeditaskid: int, answers: Sequence[Answer]) -> dict[str, Any]:
+def _explained(jeditaskid: int, answers: Sequence[CandidateVerdict]) -> dict[str, Any]:
     return {"jeditaskid": jeditaskid, "answers": [plain(rejected_candidate(answer)) for answer in answers]}
 
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from broker.sizing.statements import request_rows
-from broker.store.query_context import Answer, NothingFound, QueryContext
+from broker.store.query_context import NothingFound, QueryContext, ResponseModel
 
 #: Shown values: column, column of the unit, and meaning.
 SHOWN = (
@@ -20,7 +20,7 @@ SHOWN = (
 )
 
 
-class RequestValue(Answer):
+class RequestValue(ResponseModel):
     """One value that a task requests.
 
     Attributes:
@@ -42,7 +42,7 @@ class RequestValue(Answer):
     scouts: int | None
 
 
-class LearnedMemory(Answer):
+class LearnedMemory(ResponseModel):
     """Memory used by jobs of the task, in MB of its memory unit.
 
     Attributes:
@@ -62,7 +62,7 @@ class LearnedMemory(Answer):
     unknown: str
 
 
-class RequestChange(Answer):
+class RequestChange(ResponseModel):
     """A change of a task's requests; passive changes (``active`` false) were only recorded."""
 
     changed_at: datetime
@@ -73,7 +73,7 @@ class RequestChange(Answer):
     reason: str
 
 
-class TaskRequests(Answer):
+class TaskRequests(ResponseModel):
     """The requests of a task."""
 
     now: datetime

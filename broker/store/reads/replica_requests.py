@@ -11,7 +11,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from broker.feeds.model.rucio.answers import FOUND, Answer, Did, Needed, Replica, RequestRecord
+from broker.feeds.model.rucio.answers import FOUND, DatasetReply, Did, Needed, Replica, RequestRecord
 from broker.store.connection.array_transfer import array_of_texts
 from broker.store.connection.database import Database
 from broker.store.connection.tables import TableCatalogue
@@ -101,7 +101,7 @@ def write_failure(connection: sa.Connection, record: RequestRecord) -> None:
 
 def write_answer(
     connection: sa.Connection,
-    answer: Answer,
+    answer: DatasetReply,
     record: RequestRecord,
     replicas_digest: str,
     now: datetime,
@@ -166,7 +166,7 @@ def _record_values(record: RequestRecord) -> dict[str, Any]:
     }
 
 
-def _replace(connection: sa.Connection, answer: Answer) -> None:
+def _replace(connection: sa.Connection, answer: DatasetReply) -> None:
     scope, name = answer.did
     key = {"scope": scope, "name": name}
     for table in ("dataset_replicas", "dataset_metadata", "container_contents"):
@@ -194,7 +194,7 @@ def _replace(connection: sa.Connection, answer: Answer) -> None:
     )
 
 
-def _replace_files(connection: sa.Connection, answer: Answer) -> None:
+def _replace_files(connection: sa.Connection, answer: DatasetReply) -> None:
     """Replace the stored replicas of single files of this DID."""
     scope, name = answer.did
     before = connection.scalar(

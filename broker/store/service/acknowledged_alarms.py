@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import sqlalchemy as sa
 
 from broker.store.connection.plain_rows import mappings
-from broker.store.query_context import Answer
+from broker.store.query_context import ResponseModel
 
 _COLUMNS = "code, about, severity, reason, editor, set_at, until, ended_at, ended_by"
 _READ_HELD = sa.text(f"""
@@ -28,7 +28,7 @@ _INSERT = sa.text("""
     FROM clock_timestamp() AS now""")
 
 
-class Acknowledgement(Answer):
+class Acknowledgement(ResponseModel):
     """The acknowledgement of an alarm.
 
     Attributes:

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from broker.errors import Refused
 from broker.store.connection.plain_rows import mappings
-from broker.store.query_context import Answer
+from broker.store.query_context import ResponseModel
 
 ALL = "all"
 """Stands for every agent."""
@@ -49,7 +49,7 @@ class AgentPaused(Refused):
     """A cycle does not start, since an operator or its brake has paused the agent."""
 
 
-class PauseLine(Answer):
+class PauseLine(ResponseModel):
     """A paused agent."""
 
     agent: str

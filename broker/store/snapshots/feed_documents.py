@@ -10,7 +10,7 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from broker.fetching.documents import MAX_DOCUMENT_BYTES, Validators
-from broker.store.query_context import Answer
+from broker.store.query_context import ResponseModel
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def stored_documents(connection: sa.Connection, feed: str) -> dict[str, StoredDo
     }
 
 
-class FedDocument(Answer):
+class FedDocument(ResponseModel):
     """What is on record of a document, without its bytes.
 
     Attributes:

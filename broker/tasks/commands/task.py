@@ -21,7 +21,7 @@ from broker.notifications.answers.subscriptions import Subscriber, TaskSubscript
 from broker.retries.answers.retries import RetryActionLine, actions_of
 from broker.sizing.answers.requests import TaskRequests, task_requests
 from broker.store.connection.database import Database
-from broker.store.query_context import Answer
+from broker.store.query_context import ResponseModel
 from broker.tasks.answers.task_submission import TaskSubmission, task_submission
 from broker.tasks.commands import verbs
 from broker.tasks.model.datasets import read_file
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 MOST_ACTIONS = 50
 
 
-class ShownTask(Answer):
+class ShownTask(ResponseModel):
     """A task: its requests, and what retry rules did for its jobs, the oldest first."""
 
     requests: TaskRequests

@@ -15,7 +15,7 @@ from broker.gdpconfig.proposals import Canary, CanaryRefused, Proposal, proposed
 from broker.gdpconfig.publish import Published, last_good_to_json, rows_to_json
 from broker.store.connection.tables import Names
 from broker.store.decisions.decision_rows import pattern_of
-from broker.store.query_context import Answer
+from broker.store.query_context import ResponseModel
 from broker.tuning.statements.gdpconfig_rows import TuningStore
 
 _LOCK = sa.text("LOCK TABLE broker.canaries IN SHARE ROW EXCLUSIVE MODE")
@@ -70,7 +70,7 @@ _COUNT_OUTCOMES = sa.text(f"""
     GROUP BY brokerage, tuning < 0 ORDER BY brokerage, tuning < 0""")  # noqa: S608 - a constant
 
 
-class OutcomeOfGroup(Answer):
+class OutcomeOfGroup(ResponseModel):
     """Decisions of one brokerage during the canary, about the chosen tasks (``canary``) or the ``rest``.
 
     Attributes:

@@ -38,7 +38,7 @@ from broker.gdpconfig.tuning import UNPUBLISHED_VERSION
 from broker.gdpconfig.values import ConfigRow
 from broker.store.connection.errors import SchemaMissing
 from broker.store.connection.tables import Names
-from broker.store.query_context import Answer
+from broker.store.query_context import ResponseModel
 
 EDITOR_MAX_CHARACTERS = 128
 REASON_MAX_CHARACTERS = 1000
@@ -108,7 +108,7 @@ class ChangedRow(BaseModel, Generic[NameT, ValueT]):
     new: ValueT = Field(description="The value after; null if the row was removed.")
 
 
-class Publication(Answer):
+class Publication(ResponseModel):
     """A version of the tuning."""
 
     version: int

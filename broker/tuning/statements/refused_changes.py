@@ -9,7 +9,7 @@ from typing import Literal
 
 import sqlalchemy as sa
 
-from broker.store.query_context import Answer
+from broker.store.query_context import ResponseModel
 from broker.tuning.statements.gdpconfig_rows import Json
 
 Attempt = Literal["set", "canary"]
@@ -25,7 +25,7 @@ _READ = sa.text("""
     ORDER BY id DESC LIMIT :most""")
 
 
-class RefusedChange(Answer):
+class RefusedChange(ResponseModel):
     """A refused change of one key.
 
     Attributes:

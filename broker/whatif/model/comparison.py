@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from broker.domain.arrays import AnyArray, Bools, Ints
-from broker.whatif.model.outcome_columns import Compared
+from broker.whatif.model.outcome_columns import CycleComparison
 from broker.whatif.model.task_differences import LOSES_LAST, TaskDifference, TaskSums, changed_tasks, last_queues
 
 
@@ -122,22 +122,22 @@ def added(differences: Iterable[Difference]) -> Difference:
     return whole
 
 
-def difference(compared: Compared, *, by_task: bool = True) -> Difference:
+def difference(comparison: CycleComparison, *, by_task: bool = True) -> Difference:
     """The differences in one cycle: in total and, with ``by_task``, for each task."""
-    before, after = compared.before, compared.after
+    before, after = comparison.before, comparison.after
     changed = (
         (before.outcome != after.outcome)
         | (before.reason != after.reason)
         | (before.chosen != after.chosen).any(axis=1)
     ).astype(np.bool_)
-    totals = _totals(compared, changed)
-    of_tasks = {compared.brokerage: TaskSums([changed_tasks(compared, np.flatnonzero(changed))])} if by_task else {}
-    return Difference({compared.brokerage: totals}, of_tasks)
+    totals = _totals(comparison, changed)
+    of_tasks = {comparison.brokerage: TaskSums([changed_tasks(comparison, np.flatnonzero(changed))])} if by_task else {}
+    return Difference({comparison.brokerage: totals}, of_tasks)
 
 
-def _totals(compared: Compared, changed: Bools) -> Totals:
-    before, after = compared.before, compared.after
-    losing, gaining = last_queues(compared)
+def _totals(comparison: CycleComparison, changed: Bools) -> Totals:
+    before, after = comparison.before, comparison.after
+    losing, gaining = last_queues(comparison)
     pairs = zip(before.outcome.tolist(), after.outcome.tolist(), strict=True)
     # few pairs are candidates, and fewer get jobs, so these are counted one by one
     had, has, was, is_ = (_Pairs.of(pairs_by) for pairs_by in (before.chosen, after.chosen, before.jobs, after.jobs))
@@ -148,14 +148,14 @@ def _totals(compared: Compared, changed: Bools) -> Totals:
         decisions=len(changed),
         changed=int(changed.sum()),
         outcomes=Counter((str(pairs_by), str(two)) for pairs_by, two in pairs),
-        gained=_by_name(compared, other.by_candidate(now)),
-        lost=_by_name(compared, other.by_candidate(~now)),
+        gained=_by_name(comparison, other.by_candidate(now)),
+        lost=_by_name(comparison, other.by_candidate(~now)),
         losing_last=len(losing),
         gaining_first=len(gaining),
         candidates_before=Counter(had.by_row().tolist()),
         candidates_after=Counter(has.by_row().tolist()),
-        jobs_before=_by_name(compared, was.by_candidate(was.values(before.jobs))),
-        jobs_after=_by_name(compared, is_.by_candidate(is_.values(after.jobs))),
+        jobs_before=_by_name(comparison, was.by_candidate(was.values(before.jobs))),
+        jobs_after=_by_name(comparison, is_.by_candidate(is_.values(after.jobs))),
         jobs_moved=_moved(before.jobs, after.jobs),
         rejected_before=Counter(before.rejections()),
         rejected_after=Counter(after.rejections()),
@@ -204,8 +204,8 @@ def _moved(before: AnyArray, after: AnyArray) -> int:
     return int(np.maximum(come, go).sum())
 
 
-def _by_name(compared: Compared, counts: Ints) -> Counter[str]:
-    return Counter({str(compared.names[at]): int(counts[at]) for at in np.flatnonzero(counts).tolist()})
+def _by_name(comparison: CycleComparison, counts: Ints) -> Counter[str]:
+    return Counter({str(comparison.names[at]): int(counts[at]) for at in np.flatnonzero(counts).tolist()})
 
 
 def task_documents(diff: Difference) -> list[dict[str, Any]]:

@@ -36,7 +36,7 @@ from broker.snapshot.raw import RawSource, SnapshotCorruptError, decode
 from broker.snapshot.snapshot import Snapshot
 from broker.whatif.model.cases import Case, Change, ProfileRules, SnapshotParts, with_fields
 from broker.whatif.model.comparison import Difference, difference
-from broker.whatif.model.outcome_columns import Compared, Side
+from broker.whatif.model.outcome_columns import CycleComparison, Side
 from broker.whatif.model.variants import (
     AsStored,
     Deciding,
@@ -127,7 +127,7 @@ class Prepared:
             every = np.union1d(names.astype(np.str_), after[0].names.astype(np.str_))
             before_side, after_side = before_side.over(names, every), after_side.over(after[0].names, every)
             names = texts(every.tolist())
-        compared = Compared(self._case.brokerage, jeditaskid, names, before_side, after_side)
+        compared = CycleComparison(self._case.brokerage, jeditaskid, names, before_side, after_side)
         return difference(compared, by_task=by_task)
 
     @property

@@ -181,7 +181,7 @@ class SideRows:
 
 
 @dataclass(frozen=True)
-class Compared:
+class CycleComparison:
     """Two sides of one cycle over the same work and candidates.
 
     Attributes:

@@ -15,7 +15,7 @@ import numpy as np
 
 from broker.domain.arrays import AnyArray, Ints
 from broker.engine.shared.pair_state import NOT_A_CANDIDATE
-from broker.whatif.model.outcome_columns import Compared, Side
+from broker.whatif.model.outcome_columns import CycleComparison, Side
 
 NEVER_A_CANDIDATE = "not_a_candidate"
 
@@ -151,10 +151,10 @@ class TaskSums:
         return differences
 
 
-def changed_tasks(compared: Compared, rows: Ints) -> TaskColumns:
+def changed_tasks(comparison: CycleComparison, rows: Ints) -> TaskColumns:
     """The differences of the tasks of some rows, not yet summed."""
-    before, after, task = compared.before, compared.after, compared.jeditaskid[rows]
-    words = _Words(compared.names.tolist())
+    before, after, task = comparison.before, comparison.after, comparison.jeditaskid[rows]
+    words = _Words(comparison.names.tolist())
     had, has = before.chosen[rows], after.chosen[rows]
     outcomes = words.numbers(zip(before.outcome[rows].tolist(), after.outcome[rows].tolist(), strict=True))
     ones = np.ones(len(rows), dtype=np.int64)
@@ -163,7 +163,7 @@ def changed_tasks(compared: Compared, rows: Ints) -> TaskColumns:
     lost = _why_not(after, rows, task, had & ~has, words)
     return TaskColumns(
         words=words.all(),
-        counts=_joined([*(_of_all(task, *one) for one in counts.items()), *_lasts(compared)]),
+        counts=_joined([*(_of_all(task, *one) for one in counts.items()), *_lasts(comparison)]),
         outcomes=Entries(task, outcomes, ones),
         jobs_before=_jobs(before, rows, task),
         jobs_after=_jobs(after, rows, task),
@@ -172,9 +172,11 @@ def changed_tasks(compared: Compared, rows: Ints) -> TaskColumns:
     )
 
 
-def last_queues(compared: Compared) -> tuple[Ints, Ints]:
+def last_queues(comparison: CycleComparison) -> tuple[Ints, Ints]:
     """The tasks that lose their last candidate in the cycle, and those that gain their first."""
-    had, has = (np.unique(compared.jeditaskid[one.chosen.any(axis=1)]) for one in (compared.before, compared.after))
+    had, has = (
+        np.unique(comparison.jeditaskid[one.chosen.any(axis=1)]) for one in (comparison.before, comparison.after)
+    )
     return np.setdiff1d(had, has, assume_unique=True), np.setdiff1d(has, had, assume_unique=True)
 
 
@@ -198,8 +200,8 @@ def _of_all(task: Ints, what: int, count: Ints) -> Entries:
     return Entries(task, np.full(len(task), what, dtype=np.int32), count)
 
 
-def _lasts(compared: Compared) -> Iterator[Entries]:
-    for what, tasks in zip((LOSES_LAST, GAINS_FIRST), last_queues(compared), strict=True):
+def _lasts(comparison: CycleComparison) -> Iterator[Entries]:
+    for what, tasks in zip((LOSES_LAST, GAINS_FIRST), last_queues(comparison), strict=True):
         yield _of_all(tasks, what, np.ones(len(tasks), dtype=np.int64))
 
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import sqlalchemy as sa
 
-from broker.store.query_context import Answer
+from broker.store.query_context import ResponseModel
 
 State = Literal["waiting", "running", "done", "failed", "cancelled"]
 LOST_AFTER_S = 60.0
@@ -71,7 +71,7 @@ _END_LOST_RUNS = sa.text("""
     WHERE state = 'running' AND seen_at < clock_timestamp() - make_interval(secs => :lost_s)""")
 
 
-class RunLine(Answer):
+class RunLine(ResponseModel):
     """A summary of a run.
 
     Attributes:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from broker.alongside.answers.shadow import Compared, add_placements, add_waits, shadow
-from broker.alongside.answers.shadow_decisions import Decided, chances, criterion, refusal
+from broker.alongside.answers.shadow import ShadowComparison, add_placements, add_waits, shadow
+from broker.alongside.answers.shadow_decisions import DecisionsByChunk, chances, criterion, refusal
 from broker.alongside.answers.shadow_own import Own
 from broker.alongside.answers.shadow_tally import Tally
 from broker.alongside.model.agreement import CONFIDENCE
@@ -54,7 +54,7 @@ def placed(queue: str, jobs: int = 4, at: datetime = AT, dataset: int | None = D
 class Tallies:
     """The lines of a comparison."""
 
-    def __init__(self, compared: Compared) -> None:
+    def __init__(self, compared: ShadowComparison) -> None:
         tally: Tally = compared.whole
         self.brokerages, self.rules, self.queues = tally.brokerages(CONFIDENCE), tally.disagreements(), tally.queues()
         self.shares, self.hours = tally.shares(CONFIDENCE), tally.hours(CONFIDENCE)
@@ -69,7 +69,7 @@ def tallies_of(
     waits: list[Wait] | None = None,
     own: Own = NO_OWN_PLACEMENTS,
 ) -> Tallies:
-    compared, decided = Compared(), Decided(decisions, AGE)
+    compared, decided = ShadowComparison(), DecisionsByChunk(decisions, AGE)
     add_placements(compared, placements, decided, own)
     add_waits(compared, waits or [], decided, own)
     return Tallies(compared)

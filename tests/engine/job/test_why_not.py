@@ -8,14 +8,14 @@ import pytest
 
 from broker.domain.decisions import Observation
 from broker.engine.job.why_not import why_not
-from broker.engine.shared.answer import Answer
+from broker.engine.shared.answer import CandidateVerdict
 from broker.snapshot.raw import SourceState
 from tests.engine.toy_cycle import cycle, only, work
 from tests.engine.toy_rules import AtMost, Factor, Toy, mask
 from tests.snapshot.raw_grid import queue, small_grid
 
 
-def answers_for(name: str, *filters: Any, chunks: Any = None, **more: Any) -> list[Answer]:
+def answers_for(name: str, *filters: Any, chunks: Any = None, **more: Any) -> list[CandidateVerdict]:
     toy_cycle = cycle(chunks or work(currentpriority=500.0), filters, **more)
     return why_not(toy_cycle, only(toy_cycle), name)
 

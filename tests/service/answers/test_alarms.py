@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from agents.service.configuration import ConfigurationError
-from broker.history.answers.stored_states import Brokered, ChunkState, Decided
+from broker.history.answers.stored_states import Brokered, ChunkState, DecisionReader
 from broker.outcomes.answers.outcomes import held_sentence
 from broker.outcomes.statements.held_nodes import HeldNode
 from broker.service.answers.alarm_sentences import alarm_lines, alarm_sentence
@@ -51,7 +51,7 @@ def state(task: int, outcome: str, decided_h: float, waiting_h: float | None = N
         "pending_until": None,
         "assigned": {"BNL/MCORE": 1} if outcome == "brokered" else {},
         "main_code": None if outcome == "brokered" else "lowmemory",
-        "decided": Decided(cast(sa.Connection, None), {}),
+        "reader": DecisionReader(cast(sa.Connection, None), {}),
     }
     return ChunkState(**(values | more))
 

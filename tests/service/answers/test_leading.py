@@ -3,7 +3,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from broker.service.answers.service import Leading
+from broker.service.answers.service import AgentLeader, leader_of
 from broker.store.service.agent_runs import LastRun
 from broker.store.service.leases import LeaseRow, in_use
 
@@ -20,17 +20,17 @@ def run(outcome: str, ago_s: float, part: str | None = None) -> LastRun:
 
 def test_an_undivided_agent_has_one_leader_and_no_parts() -> None:
     last = run("done", 5)
-    assert Leading.of("a", [row("a", "one", 7), row("b", "two", 8)], last, {}) == Leading(last, "one", 7, 10.0, ())
-    assert Leading.of("a", [row("a", "one", 7, -1.0)], None, {}) == Leading(None, None, 7, None, ())
-    assert Leading.of("a", [], None, {}) == Leading(None, None, None, None, ())
+    assert leader_of("a", [row("a", "one", 7), row("b", "two", 8)], last, {}) == AgentLeader(last, "one", 7, 10.0, ())
+    assert leader_of("a", [row("a", "one", 7, -1.0)], None, {}) == AgentLeader(None, None, 7, None, ())
+    assert leader_of("a", [], None, {}) == AgentLeader(None, None, None, None, ())
 
 
 def test_each_part_has_its_leader_and_the_failed_run_is_shown_first() -> None:
     rows = [row("a#1/3", "one", 7), row("a#2/3", "two", 9, 4.25), row("a#3/3", "one", 8, -2.0)]
     last = {"a#1/3": run("failed", 30, "1/3"), "a#2/3": run("done", 5, "2/3")}
-    leading = Leading.of("a", rows, run("done", 5), last)
-    assert (leading.run, leading.holder, leading.epoch, leading.expires_in_s) == (last["a#1/3"], "one, two", 9, 4.2)
-    parts: list[tuple[Any, ...]] = [(part.part, part.holder, part.last_outcome) for part in leading.parts]
+    leader = leader_of("a", rows, run("done", 5), last)
+    assert (leader.run, leader.holder, leader.epoch, leader.expires_in_s) == (last["a#1/3"], "one, two", 9, 4.2)
+    parts: list[tuple[Any, ...]] = [(part.part, part.holder, part.last_outcome) for part in leader.parts]
     assert parts == [("1/3", "one", "failed"), ("2/3", "two", "done"), ("3/3", None, None)]
 
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 
 from broker.domain.decisions import Observation
-from broker.engine.shared.answer import Answer
+from broker.engine.shared.answer import CandidateVerdict
 from broker.simulation.commands.demo_report import DemoRun, print_next, print_report, report_object
 from broker.simulation.model.demo.summary import FunnelLine, QueueUse, Summary, UserTask, WaitingChunk
 
-ANSWER = Answer(
+ANSWER = CandidateVerdict(
     "BNL/MCORE",
     "lowmemory",
     "memory_max",

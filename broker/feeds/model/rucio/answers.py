@@ -66,7 +66,7 @@ class Replica:
 
 
 @dataclass(frozen=True)
-class Answer:
+class DatasetReply:
     """The record of a DID for the catalogue.
 
     Attributes:
@@ -126,10 +126,10 @@ class Answer:
         return hashlib.sha256(json.dumps(about, default=list).encode()).hexdigest()
 
 
-def read_answer(raw: RawAnswer, tape: Mapping[str, bool]) -> Answer:
+def read_answer(raw: RawAnswer, tape: Mapping[str, bool]) -> DatasetReply:
     """Check the values of an answer; ``tape`` tells which endpoints are tape."""
     if raw.metadata is None:
-        return Answer(raw.did, NOT_FOUND)
+        return DatasetReply(raw.did, NOT_FOUND)
     dropped_rows: list[DroppedRow] = []
     identifier = ":".join(raw.did)
     try:
@@ -139,7 +139,7 @@ def read_answer(raw: RawAnswer, tape: Mapping[str, bool]) -> Answer:
         length = None
     replicas = [*_replicas(raw, tape, dropped_rows), *_virtual(raw, length, dropped_rows)]
     is_open = raw.metadata.get("is_open")
-    return Answer(
+    return DatasetReply(
         raw.did,
         FOUND,
         did_type=_CONTAINER if str(raw.metadata.get("did_type")).upper().endswith(_CONTAINER) else _DATASET,

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from broker.errors import BrokerError
-from broker.feeds.model.rucio.answers import Answer, Did, RawAnswer, read_answer
+from broker.feeds.model.rucio.answers import DatasetReply, Did, RawAnswer, read_answer
 
 #: Source: rucio.common.exception; the server's errors for an unknown DID, account or RSE.
 _NOT_THERE = ("DataIdentifierNotFound", "AccountNotFound", "RSENotFound")
@@ -192,7 +192,7 @@ class Heard:
 
     did: Did
     replicas_digest: str
-    answer: Answer | None
+    answer: DatasetReply | None
 
 
 @dataclass(frozen=True)
@@ -237,7 +237,7 @@ def ask(rucio: Rucio, did: Did, known: Known, tape: Mapping[str, bool], question
         return Heard(did, "", read_answer(RawAnswer(did, None), tape))
 
 
-def _with_files(rucio: Rucio, raw: RawAnswer, tape: Mapping[str, bool], questions: Questions) -> Answer:
+def _with_files(rucio: Rucio, raw: RawAnswer, tape: Mapping[str, bool], questions: Questions) -> DatasetReply:
     """The answer, with single files where they matter."""
     answer = read_answer(raw, tape)
     if not answer.needs_files or (answer.length or 0) > questions.most_files:

@@ -12,7 +12,7 @@ from broker.brokerages.base import Brokerage, ReplayedDecision, Rules
 from broker.codec.work_codec import Body, WorkCorruptError
 from broker.domain.arrays import Texts
 from broker.domain.decisions import Decision
-from broker.engine.shared.answer import CHOSEN, UNKNOWN_NAME, Answer
+from broker.engine.shared.answer import CHOSEN, UNKNOWN_NAME, CandidateVerdict
 from broker.gdpconfig import Tuning
 from broker.snapshot.snapshot import Snapshot
 from example_slot_reservation import rules as shipped
@@ -73,29 +73,31 @@ class SlotReservation(Brokerage[RequestTable, StoredRequests]):
 
     def why_not(
         self, snapshot: Snapshot, tuning: Tuning, batch: StoredRequests, rules: Rules, decision: Decision, name: str
-    ) -> list[Answer]:
+    ) -> list[CandidateVerdict]:
         """Why a stored decision did not choose a queue, or that it did."""
         positions = np.flatnonzero(snapshot.unified.name == name)
         if not len(positions):
             title = "there was no queue of this name in the snapshot"
-            return [Answer(name, UNKNOWN_NAME, "candidates", "persistent", title, None)]
+            return [CandidateVerdict(name, UNKNOWN_NAME, "candidates", "persistent", title, None)]
         cycle = _cycle(snapshot, batch.requests, tuning, rules)
         cycle.restore(batch.load_before[0])
         return [_answer(cycle, decision, name, int(positions[0]))]
 
 
-def _answer(cycle: SlotCycle, decision: Decision, name: str, queue: int) -> Answer:
+def _answer(cycle: SlotCycle, decision: Decision, name: str, queue: int) -> CandidateVerdict:
     index, pairs = cycle.observed(0, queue)
     filters = cycle.chain_of(0).filters
     if name in decision.rejected:
         rule = filters[index % len(filters)]
         seen = rule.observe(pairs) if index < len(filters) else None
-        return Answer(name, decision.rejected[name], rule.name, rule.kind, rule.title, seen)
+        return CandidateVerdict(name, decision.rejected[name], rule.name, rule.kind, rule.title, seen)
     if decision.candidates and decision.candidates[0].name == name:
-        return Answer(name, CHOSEN, "best_fit", "ranking", "the slots are reserved here", None)
+        return CandidateVerdict(name, CHOSEN, "best_fit", "ranking", "the slots are reserved here", None)
     if any(one.name == name for one in decision.candidates):
-        return Answer(name, "not_best", "best_fit", "ranking", "the request fills another queue better", None)
-    return Answer(name, "no_slots_published", "candidates", "persistent", "nobody publishes slots of this queue", None)
+        return CandidateVerdict(name, "not_best", "best_fit", "ranking", "the request fills another queue better", None)
+    return CandidateVerdict(
+        name, "no_slots_published", "candidates", "persistent", "nobody publishes slots of this queue", None
+    )
 
 
 def _cycle(
