@@ -103,7 +103,7 @@ demo-web: $(VENV)/.installed-embedded,web
 	$(BIN)/broker demo --web
 
 test: $(VENV)/.installed-test
-	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-repeatable} $(PYTEST) -n $(WORKERS) -p no:schemathesis -m "not soak and not rucio and not client and not slurm and not pilot and not slow and not walk and not validation and not web"
+	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-repeatable} $(PYTEST) -n $(WORKERS) -m "not soak and not rucio and not client and not slurm and not pilot and not slow and not walk and not validation and not web"
 
 fuzz: $(VENV)/.installed-test
 	HYPOTHESIS_PROFILE=patient $(PYTEST) -n $(WORKERS) -m "hypothesis and not soak and not validation"
@@ -135,7 +135,7 @@ test-image: $(VENV)/.installed-test image-tools
 # Hosts are network namespaces, each two joined by a switch that can be cut.
 test-hosts: $(VENV)/.installed-test
 	@[ "$$(id -u)" = 0 ] && PATH=$$PATH:/usr/sbin command -v ip >/dev/null || { echo "error: hosts need root and ip (iproute2)" >&2; exit 1; }
-	$(PYTEST) -p no:schemathesis -m hosts -rP tests/operations/test_hosts.py
+	$(PYTEST) -m hosts -rP tests/operations/test_hosts.py
 
 image-tools:
 	@PATH=$$PATH:/usr/sbin; command -v buildah >/dev/null && command -v debootstrap >/dev/null && exit 0; \
@@ -303,7 +303,7 @@ $(RELEASE_VENV)/.installed: Makefile
 
 # What others depend on, with what is new; what is gone or different still fails.
 contract: $(VENV)/.installed-test
-	BROKER_CONTRACT=add $(PYTEST) -q -p no:schemathesis tests/contract/test_promises.py tests/contract/test_printed.py
+	BROKER_CONTRACT=add $(PYTEST) -q tests/contract/test_promises.py tests/contract/test_printed.py
 
 clean:
 	rm -rf $(VENV) $(RUCIO_VENV) $(SLURM_VENV) $(PILOT_VENV) $(CLIENT_VENV) $(WEB_VENV) $(JEDI_VENV) $(DRIFT_VENV) $(RELEASE_VENV) $(KUBERNETES_VENV) $(IMAGE) build dist .mypy_cache .ruff_cache .hypothesis
