@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import sqlalchemy as sa
-
 from broker.api.server import ApiServer
 from broker.store.connection.database import Database
 from tests.api.serving import serving
@@ -34,11 +32,9 @@ SHARES = [
 @contextmanager
 def decided_database(server: TestServer) -> Iterator[Database]:
     """A database with two brokered tasks and one task without a queue."""
-    url = server.create()
-    with Database(url) as database:
+    with server.opened(server.create()) as database:
         store_jobs(database, network_matrix_kv=LINKS, global_shares=SHARES)
         yield database
-    server.drop(sa.make_url(url).database or "")
 
 
 @contextmanager

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import sqlalchemy as sa
 import yaml
 
 from agents.service.configuration import load_profile
@@ -85,15 +84,13 @@ class Stored:
 @pytest.fixture(scope="module")
 def stored(test_server: TestServer) -> Iterator[Stored]:
     """Store the cycle of :func:`flow_scenario` once."""
-    url = test_server.create()
-    with Database(url) as database:
+    with test_server.opened(test_server.create()) as database:
         record, _ = one_cycle(database, flow_scenario(), seed=SEED, profile="flow")
         assert record.outcome == "done", record
         with database.begin() as connection:
             (cycle,) = stored_cycles(connection)
             snapshot = stored_snapshot(connection, cycle.origin.snapshot or "")
         yield Stored(database, snapshot, cycle, rules_of(load_profile("flow"), "production_job"))
-    test_server.drop(sa.make_url(url).database or "")
 
 
 def test_jobs_are_assigned_up_to_the_caps_and_the_rest_waits(stored: Stored) -> None:

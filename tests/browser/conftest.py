@@ -42,15 +42,13 @@ def grid(test_server: TestServer) -> Iterator[Database]:
     """A tenth of the demonstration grid, brokered once, with hostile names of a task and a user."""
     texts = [path.read_text(encoding="utf-8") for path in sorted(resources.path("config/demo").glob("*.yaml"))]
     scenario = Scenario.of(build_scenario(facts_from_texts(texts), datetime.now(UTC).replace(microsecond=0), 1, True))
-    url = test_server.create()
-    with Database(url) as database:
+    with test_server.opened(test_server.create()) as database:
         load(database, _with_hostile_names(scenario))
         for agent in (TASK_AGENT, JOB_AGENT, USER_AGENT):
             broker_once(agent, database, scenario.now, 1, lambda _: None)
         with database.begin() as connection:
             forget_clock(connection)
         yield database
-    test_server.drop(sa.make_url(url).database or "")
 
 
 def _with_hostile_names(scenario: Scenario) -> Scenario:

@@ -38,9 +38,8 @@ def slots(queue: str, count: int) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def stored(test_server: TestServer) -> Iterator[Database]:
     """A grid with three queues that publish slots, one of them offline, and three requests."""
-    url = test_server.create()
     slot_rows = [slots("ALPHA_MCORE", 64), slots("BETA", 100), slots("GAMMA_OFF", 500)]
-    with Database(url) as database:
+    with test_server.opened(test_server.create()) as database:
         load(database, scenario(harvester_slots=slot_rows))
         with database.begin() as connection:
             connection.exec_driver_sql((SOURCE / "requests.sql").read_text(encoding="utf-8"))
@@ -51,7 +50,6 @@ def stored(test_server: TestServer) -> Iterator[Database]:
                     {"id": number, "slots": count, "walltime_s": walltime_s},
                 )
         yield database
-    test_server.drop(sa.make_url(url).database or "")
 
 
 @pytest.fixture(scope="module")

@@ -131,8 +131,7 @@ def test_a_rule_that_is_not_installed_stops_the_start(walk: Walk) -> None:
 @pytest.fixture(scope="module")
 def grid(test_server: TestServer) -> Iterator[Database]:
     """A grid with one task, and a downtime at ALPHA in two hours."""
-    url = test_server.create()
-    with Database(url) as database:
+    with test_server.opened(test_server.create()) as database:
         tables = {"jedi_tasks": [task()], "jedi_datasets": [dataset(20)]}
         files = input_files(20, 2 * 1024**3)
         load(database, scenario(jedi_dataset_contents=files, dataset_replicas=[replica("ALPHA", 20, 20)], **tables))
@@ -145,7 +144,6 @@ def grid(test_server: TestServer) -> Iterator[Database]:
                 )
             )
         yield database
-    test_server.drop(sa.make_url(url).database or "")
 
 
 def test_an_unreadable_source_is_unknown_and_stops_no_cycle(walk: Walk, grid: Database) -> None:

@@ -10,9 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-import sqlalchemy as sa
 
-from broker.store.connection.database import Database
 from tests.api.issuer import AUDIENCE, Issuer, issuing
 from tests.conftest import TestServer
 from tests.fetching.web_server import says, serving
@@ -63,7 +61,7 @@ def experiment(
     test_server: TestServer, rucio: RucioServer, issuer: Issuer, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Experiment]:
     """A broker with two queues and its agents, and a plain pilot."""
-    url, folder = test_server.create(), tmp_path_factory.mktemp("experiment")
+    folder = tmp_path_factory.mktemp("experiment")
     rucio_options = {"rucio_config": str(rucio.configuration)}
     agents = {
         **{name: {} for name in WITHOUT_RUCIO},
@@ -77,9 +75,11 @@ def experiment(
         "panda_client": {"login": login},
     }
     token = issuer.sign(issuer.claims(time.time(), sub="pilot", scope="broker.match"))
-    with Database(url) as database, serve_installation(database, folder, agents, api) as broker:
+    with (
+        test_server.opened(test_server.create()) as database,
+        serve_installation(database, folder, agents, api) as broker,
+    ):
         yield Experiment(broker, rucio, token, folder / "storage")
-    test_server.drop(sa.make_url(url).database or "")
 
 
 @pytest.fixture

@@ -7,9 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import sqlalchemy as sa
 
-from broker.store.connection.database import Database
 from tests.conftest import TestServer
 from tests.marked_folders import keep_to_mark
 from tests.real_pilot.installation import Installation, serve_installation
@@ -35,10 +33,8 @@ def launcher() -> PilotLauncher:
 @pytest.fixture(scope="module")
 def installation(test_server: TestServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     """A broker with two queues."""
-    url = test_server.create()
     with (
-        Database(url) as database,
+        test_server.opened(test_server.create()) as database,
         serve_installation(database, tmp_path_factory.mktemp("installation")) as running_installation,
     ):
         yield running_installation
-    test_server.drop(sa.make_url(url).database or "")

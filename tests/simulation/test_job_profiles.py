@@ -28,8 +28,7 @@ HEAD = (
 
 @pytest.fixture(scope="module")
 def database(test_server: TestServer) -> Iterator[Database]:
-    url = test_server.create()
-    with Database(url) as database:
+    with test_server.opened(test_server.create()) as database:
         with database.begin() as connection:
             statement = sa.text(database.names.sql(INSERT))
             for number in range(120):
@@ -39,7 +38,6 @@ def database(test_server: TestServer) -> Iterator[Database]:
             late = {**job(502), "end": END.replace(tzinfo=None)}
             connection.execute(statement, late)
         yield database
-    test_server.drop(sa.make_url(url).database or "")
 
 
 def job(number: int) -> dict[str, object]:

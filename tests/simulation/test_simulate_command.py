@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
 
 from broker.cli import context
 from broker.cli.main import main
@@ -24,18 +23,14 @@ from broker.simulation.model.scenario_file import GridChoice
 from broker.store.connection.database import Database
 from broker.whatif.statements import runs
 from tests.cli.commands import runner
-from tests.conftest import TestServer
 
 SIZE = ("--days", "0.025", "--queues", "5", "--cores", "600", "--seeds", "1", "--processes", "1", "--json")
 GRID = GridParameters(days=0.1, queues=5, cores=600, nuclei=1, warm_up_s=0.0)
 
 
 @pytest.fixture(scope="module")
-def database(test_server: TestServer) -> Iterator[Database]:
-    url = test_server.create()
-    with Database(url) as database:
-        yield database
-    test_server.drop(sa.make_url(url).database or "")
+def database(shared: Database) -> Database:
+    return shared
 
 
 class Broker:

@@ -45,12 +45,10 @@ def run() -> object:
 
 @pytest.fixture(scope="module")
 def database(test_server: TestServer, run: object) -> Iterator[Database]:
-    url = test_server.create()
-    with Database(url) as database:
+    with test_server.opened(test_server.create()) as database:
         with database.begin() as connection:
             store(connection, database, rows_of(run))  # type: ignore[arg-type]
         yield database
-    test_server.drop(sa.make_url(url).database or "")
 
 
 def read_history(database: Database, begin: datetime, end: datetime) -> History:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -27,7 +26,6 @@ from broker.simulation.model.scenario_parts import Tape, Workers
 from broker.simulation.statements.site_history import site_history
 from broker.simulation.statements.site_tape import NOT_THERE, site_tape
 from broker.store.connection.database import Database
-from tests.conftest import TestServer
 
 BEGIN = datetime(2026, 8, 3)  # noqa: DTZ001 - PanDA stores naive times
 CREATE = """
@@ -37,11 +35,8 @@ CREATE TABLE {panda}.data_carousel_relations (request_id bigint, task_id bigint)
 
 
 @pytest.fixture(scope="module")
-def database(test_server: TestServer) -> Iterator[Database]:
-    url = test_server.create()
-    with Database(url) as database:
-        yield database
-    test_server.drop(sa.make_url(url).database or "")
+def database(shared: Database) -> Database:
+    return shared
 
 
 def test_the_tape_record_of_the_data_carousel(database: Database) -> None:

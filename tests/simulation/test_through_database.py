@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
-import sqlalchemy as sa
 
 from agents.service.base import Agent
 from broker.codec.work_codec import decode_load
@@ -25,7 +24,6 @@ from broker.simulation.model.scenario import Ages, Outage, Queue, Scenario, Site
 from broker.store.connection.database import Database
 from broker.store.decisions.stored_cycles import cycle_keys, read_cycle
 from tests.agents.moving_jobs import config
-from tests.conftest import TestServer
 from tests.simulation.small_grids import AT_ONCE, queue, site, task
 
 pytestmark = pytest.mark.slow
@@ -39,11 +37,8 @@ KINDS = {
 
 
 @pytest.fixture(scope="module")
-def database(test_server: TestServer) -> Iterator[Database]:
-    url = test_server.create()
-    with Database(url) as database:
-        yield database
-    test_server.drop(sa.make_url(url).database or "")
+def database(shared: Database) -> Database:
+    return shared
 
 
 def arriving_tasks() -> list[Task]:

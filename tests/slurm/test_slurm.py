@@ -6,9 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import sqlalchemy as sa
 
-from broker.store.connection.database import Database
 from tests.conftest import TestServer
 from tests.slurm.experiment import SlurmExperiment
 from tests.slurm.slurm_cluster import SlurmCluster, free_port
@@ -38,13 +36,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmCluster]:
 
 @pytest.fixture
 def experiment(test_server: TestServer, cluster: SlurmCluster, tmp_path: Path) -> Iterator[SlurmExperiment]:
-    url = test_server.create()
-    with Database(url) as database:
+    with test_server.opened(test_server.create()) as database:
         slurm_experiment = SlurmExperiment(database, cluster, tmp_path)
         yield slurm_experiment
         slurm_experiment.stop()
         cluster.output_of("scancel", "--me")
-    test_server.drop(sa.make_url(url).database or "")
 
 
 def count(experiment: SlurmExperiment, query: str, **values: int) -> int:

@@ -27,14 +27,12 @@ _TABLES = ("decisions", "snapshots", "snapshot_blobs")
 @pytest.fixture(scope="module")
 def stored_jobs(test_server: TestServer) -> Iterator[Database]:
     """A stored cycle of the production job brokerage, and copies of its rows."""
-    url = test_server.create()
-    with Database(url) as database:
+    with test_server.opened(test_server.create()) as database:
         store_jobs(database)
         with database.begin() as connection:
             for table in _TABLES:
                 connection.execute(sa.text(f"CREATE TABLE public.{table} AS TABLE broker.{table}"))
         yield database
-    test_server.drop(sa.make_url(url).database or "")
 
 
 @pytest.fixture

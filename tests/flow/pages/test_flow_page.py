@@ -5,9 +5,6 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-import sqlalchemy as sa
-
-from broker.store.connection.database import Database
 from broker.web.mounting import page_parts
 from tests.api.serving import TOKEN, client_of, serving, shipped
 from tests.brokerages.small_grid import TASK, one_cycle
@@ -17,15 +14,14 @@ from tests.web.conftest import BROWSER
 
 
 def test_page_and_json_show_reduced_costs_and_binding_limits(test_server: TestServer, tmp_path: Path) -> None:
-    url, configuration = test_server.create(), shipped()
+    configuration = shipped()
     parts = page_parts(configuration, TOKEN, time.monotonic)
-    with Database(url) as database:
+    with test_server.opened(test_server.create()) as database:
         assert one_cycle(database, flow_scenario(), seed=SEED, profile="flow")[0].outcome == "done"
         with serving(database, tmp_path, configuration, parts=parts) as site, client_of(site, BROWSER) as browser:
             assert browser.post("/login", data={"token": TOKEN}).status_code == 303
             page = browser.get(f"/tasks/{TASK + 1}").text
             document = browser.get(f"/tasks/{TASK + 1}", headers={"Accept": "application/json"}).text
-    test_server.drop(sa.make_url(url).database or "")
     assert "27 jobs of this one have no place yet" in page and "left over: the limits leave jobs" in page
     assert "flow:ALPHA" not in page
     assert '"together"' in document and '"dearer_hs06h"' in document

@@ -27,14 +27,12 @@ from tests.conftest import TestServer
 @pytest.fixture(scope="module")
 def cycles_database(test_server: TestServer) -> Iterator[Database]:
     """A database with two cycles between which only jobs have changed."""
-    url = test_server.create()
-    with Database(url) as database:
+    with test_server.opened(test_server.create()) as database:
         store_jobs(database)
         with database.begin() as connection:
             connection.execute(sa.text("UPDATE doma_panda.jobsactive4 SET jobstatus = 'holding' WHERE pandaid = 1"))
         assert next_cycle(database)[0].outcome == "done"
         yield database
-    test_server.drop(sa.make_url(url).database or "")
 
 
 @pytest.fixture

@@ -53,8 +53,7 @@ CHANGE = """
 @pytest.fixture(scope="module")
 def task_history(test_server: TestServer) -> Iterator[History]:
     """The task waits three times, gains a queue that a rule released, and loses it to another rule and a source."""
-    url = test_server.create()
-    with Database(url) as database:
+    with test_server.opened(test_server.create()) as database:
         for minute in (0, 5, 10):
             save_decision(database, minute, WHOLE)
         save_decision(database, 20, {"Q1": "status", "Q3": "lowmemory"})
@@ -65,7 +64,6 @@ def task_history(test_server: TestServer) -> Iterator[History]:
             connection.execute(sa.text(CHANGE), {"run": connection.execute(sa.text(RUN)).scalar_one()})
         with database.read_snapshot() as connection:
             yield history(QueryContext(connection, database.names, NOON + timedelta(hours=1)), TASK)
-    test_server.drop(sa.make_url(url).database or "")
 
 
 def sentences(task_history: History, kind: str) -> list[str]:

@@ -48,8 +48,7 @@ STATUS = """
 @pytest.fixture(scope="module")
 def task_database(test_server: TestServer) -> Iterator[Database]:
     """A task without a queue three times, then brokered twice under another tuning version, with changing queues."""
-    url = test_server.create()
-    with Database(url) as database:
+    with test_server.opened(test_server.create()) as database:
         with database.begin() as connection:
             store = TuningStore(database.names)
             store.sync_outside_changes(connection)
@@ -64,7 +63,6 @@ def task_database(test_server: TestServer) -> Iterator[Database]:
             connection.execute(sa.text(LEFT))
             connection.execute(sa.text(STATUS))
         yield database
-    test_server.drop(sa.make_url(url).database or "")
 
 
 @pytest.fixture

@@ -34,11 +34,9 @@ EXPECTED = [
 
 @pytest.fixture(scope="module")
 def grid(test_server: TestServer) -> Iterator[Database]:
-    url = test_server.create()
-    with Database(url) as database:
+    with test_server.opened(test_server.create()) as database:
         store(database, ACTIVE, DEFINED)
         yield database
-    test_server.drop(sa.make_url(url).database or "")
 
 
 SCENARIO = ("--at", "scenario")

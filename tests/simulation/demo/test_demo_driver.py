@@ -36,11 +36,9 @@ def rows(database: Database, query: str, **values: Any) -> list[Any]:
 
 @pytest.fixture(scope="module")
 def live_database(test_server: TestServer, demo_facts: DemoFacts, quick_scenario: dict[str, Any]) -> Iterator[Database]:
-    url = test_server.create()
-    with Database(url) as database:
+    with test_server.opened(test_server.create()) as database:
         load(database, Scenario.of(quick_scenario))
         yield database
-    test_server.drop(sa.make_url(url).database or "")
 
 
 def test_a_round_of_steps_keeps_the_grid_alive(live_database: Database, demo_facts: DemoFacts) -> None:

@@ -28,11 +28,9 @@ NO_QUEUE = "MIN_WEIGHT_managed=1000000"
 @pytest.fixture(scope="module")
 def url(test_server: TestServer) -> Iterator[str]:
     """A database with one cycle of production jobs."""
-    url = test_server.create()
-    with Database(url) as database:
+    with test_server.opened(test_server.create()) as database:
         assert one_cycle(database, job_scenario(), seed=SEED)[0].outcome == "done"
-    yield url
-    test_server.drop(sa.make_url(url).database or "")
+        yield database.url
 
 
 @pytest.fixture
