@@ -33,6 +33,7 @@ FEATURE = Feature(
     routes=(
         "broker.decisions.routes.tasks",
         "broker.decisions.routes.brokerage",
+        "broker.decisions.routes.rules",
     ),
     pages=(
         "broker.decisions.pages.tasks",

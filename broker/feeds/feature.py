@@ -32,5 +32,6 @@ FEATURE = Feature(
             elsewhere="broker.feeds.commands.queue:ELSEWHERE",
         ),
     ),
-    routes=("broker.feeds.routes.sources",),
+    routes=("broker.feeds.routes.sources", "broker.feeds.routes.pins"),
+    pages=("broker.feeds.pages.lists",),
 )

@@ -73,6 +73,7 @@ FEATURE = Feature(
     pages=(
         "broker.grid.pages.queues",
         "broker.grid.pages.grid",
+        "broker.grid.pages.sites",
     ),
     templates="broker.grid",
 )

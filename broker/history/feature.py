@@ -64,11 +64,10 @@ FEATURE = Feature(
             elsewhere="broker.history.commands.jobs:JOB_ELSEWHERE",
         ),
     ),
-    routes=("broker.history.routes.jobs", "broker.history.routes.search"),
+    routes=("broker.history.routes.jobs", "broker.history.routes.users", "broker.history.routes.search"),
     pages=(
         "broker.history.pages.work",
         "broker.history.pages.search",
-        "broker.history.pages.lists",
     ),
     templates="broker.history",
 )

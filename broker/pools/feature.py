@@ -26,6 +26,7 @@ FEATURE = Feature(
             watched=("pool list",),
         ),
     ),
+    routes=("broker.pools.routes.pools", "broker.pools.routes.factories"),
     pages=("broker.pools.pages.pools",),
     templates="broker.pools",
 )

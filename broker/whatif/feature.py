@@ -22,5 +22,6 @@ FEATURE = Feature(
         ),
     ),
     routes=("broker.whatif.routes.runs",),
+    pages=("broker.whatif.pages.runs",),
     templates="broker.whatif",
 )

@@ -1,4 +1,4 @@
-"""Templates of pages: each is shown, and those of other distributions are found."""
+"""Templates of pages: each is in its feature, each is shown, and those of other distributions are found."""
 
 from __future__ import annotations
 
@@ -27,6 +27,17 @@ def shown_templates() -> Iterator[tuple[str, str]]:
                     name = node.args[1]
                     assert isinstance(name, ast.Constant) and isinstance(name.value, str), relative_path(path)
                     yield relative_path(path), name.value
+
+
+def test_every_page_shows_a_template_of_its_own_feature() -> None:
+    shown = list(shown_templates())
+    assert len(shown) > 30
+    elsewhere = [
+        (name, template)
+        for name, template in shown
+        if template not in OF_THE_FRAME and template.split("/")[0] != name.split("/")[1]
+    ]
+    assert elsewhere == []
 
 
 def test_every_template_is_shown_and_can_be_loaded() -> None:

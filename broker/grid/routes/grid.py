@@ -1,4 +1,4 @@
-"""The HTTP API about the grid: queues, nuclei, links, shares, users, pools, single jobs and rules."""
+"""The HTTP API about the grid: queues, nuclei, links and shares."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from typing import Annotated
 from fastapi import Path, Query, Response
 from starlette.requests import Request
 
-from broker.access.policies import READ, READ_NAMES
+from broker.access.policies import READ
 from broker.api.deciding import decided_if
 from broker.api.guarded_route import allow, guarded_router
-from broker.api.presenting import LONGEST_CURSOR, answer, from_path
+from broker.api.presenting import LONGEST_CURSOR, answer
 from broker.api.state import At, Name, State, query_context
-from broker.decisions.answers.reason_codes import rules
 from broker.grid.answers.links import links
 from broker.grid.answers.models import (
     LinkFilters,
@@ -28,11 +27,7 @@ from broker.grid.answers.queue import queue_answer, read_queue_answer
 from broker.grid.answers.queue_jobs import QueueJobs, queue_jobs
 from broker.grid.answers.queues import nuclei, nucleus_answer, queues
 from broker.grid.answers.shares import shares
-from broker.history.answers.list_models import UserAnswer
 from broker.history.answers.tasks import known_queue_filters
-from broker.history.answers.user import user_answer
-from broker.pools.answers.pool import PoolAnswer, pool_answer
-from broker.service.answers.models import Rules
 from broker.store.query_context import Proceed
 
 router = guarded_router(tag="grid")
@@ -137,30 +132,3 @@ def list_shares(request: Request, api: State, at: At = None) -> Response:
     with query_context(api, at) as query:
         tree = shares(query)
     return answer(request, tree, items="shares")
-
-
-@router.get("/users/{user}", response_model=UserAnswer)
-@allow(READ_NAMES)
-def get_user(request: Request, api: State, user: InPath, at: At = None) -> Response:
-    """Get a user: tasks, throttles, quota. In the path, write ``/`` and control characters as ``~2f`` and ``~1b``."""
-    with query_context(api, at) as query:
-        details = user_answer(query, from_path(user))
-    return answer(request, details)
-
-
-@router.get("/pools/{pool}", response_model=PoolAnswer)
-@allow(READ)
-def get_pool(request: Request, api: State, pool: InPath, at: At = None) -> Response:
-    """Get a SubmitPool with the queues that match it."""
-    with query_context(api, at) as query:
-        details = pool_answer(query, pool)
-    return answer(request, details)
-
-
-@router.get("/rules/{brokerage}", response_model=Rules)
-@allow(READ)
-def list_rules(request: Request, api: State, brokerage: InPath, at: At = None) -> Response:
-    """List the rules of a brokerage in order, with their rejections in 24 h."""
-    with query_context(api, at) as query:
-        rule_list = rules(query, brokerage)
-    return answer(request, rule_list, items="rules")

@@ -1,9 +1,9 @@
-"""Pages of work: a user's tasks, a pool, jobs, what waits by reason, and runs under way."""
+"""Pages of work: users and their tasks, jobs, and what waits by reason."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Annotated
 from urllib.parse import urlencode
 
@@ -11,34 +11,35 @@ from fastapi import Path, Query, Response
 from pydantic import BaseModel
 from starlette.requests import Request
 
-from broker.access.policies import READ, READ_NAMES, TRY
+from broker.access.policies import READ, READ_NAMES
 from broker.api.guarded_route import allow
 from broker.api.presenting import from_path, to_path
-from broker.api.problems import Problem
-from broker.api.state import LARGEST_ID, ApiState, At, Name, State, Who, editor, query_context
+from broker.api.state import LARGEST_ID, At, Name, State, Who, query_context
 from broker.decisions.answers.known_reasons import cure
 from broker.history.answers.job import job_answer, job_list, jobs_of_tasks
 from broker.history.answers.job_models import JobAnswer, JobFilters
 from broker.history.answers.reasons import reasons
 from broker.history.answers.user import throttle_sentences, user_answer
-from broker.history.statements.task_facts import read_user_names
-from broker.pools.answers.pool import pool_answer
-from broker.web.formats import visible
+from broker.history.statements.task_facts import UserTasks, read_tasks_by_user, read_user_names
+from broker.web.formats import shown, visible
+from broker.web.list_page import link_to, show_list
 from broker.web.pictures.job_states import end_sentence, progress_sentence, states_picture
 from broker.web.pictures.over_time import Mark, timeline
-from broker.web.rendering import Form, back_to, page_router, show, wants_json
+from broker.web.rendering import back_to, page_router, show, wants_json
 from broker.web.time_range import time_shown
-from broker.whatif.answers import long_runs
-from broker.whatif.answers.long_runs import comparison_sentence
-from broker.whatif.pages.run_pictures import before_and_after, curves, points_of
-from broker.whatif.routes.runs import RunDetail, queue_of
-from broker.whatif.statements import runs
 
 router = page_router(tag="work")
 InPath = Annotated[str, Path(min_length=1, max_length=200)]
 Id = Annotated[int, Path(ge=1, le=LARGEST_ID)]
 TASKS_OF_A_USER, TASKS_LISTED = 20, 100
 """Number of tasks whose jobs are counted on a user's page, and of those listed: waiting ones, then the newest."""
+
+
+class Users(BaseModel):
+    """Those who have tasks, with most that are open first."""
+
+    now: datetime
+    users: list[UserTasks]
 
 
 @router.get("/mine")
@@ -52,6 +53,28 @@ def my_tasks(request: Request, api: State, who: Who) -> Response:
         if name in user_names:
             return back_to(f"/users/{to_path(name)}")
     return show(request, "history/mine", {"user": name}, title="My tasks")
+
+
+@router.get("/users")
+@allow(READ_NAMES)
+def list_users(request: Request, api: State) -> Response:
+    """Those who have tasks."""
+    with query_context(api) as query:
+        users = Users(now=query.now, users=read_tasks_by_user(query.connection, query.catalogue))
+    waits = sum(user.pending for user in users.users)
+    return show_list(
+        request,
+        users,
+        "users",
+        "Users",
+        f"{len(users.users):,} users have tasks; {waits:,} of those are pending.",
+        ("User", "Open tasks|n", "Running|n", "Pending|n", "All tasks|nh"),
+        lambda user: (
+            link_to(f"/users/{to_path(user.user)}", user.user),
+            *map(shown, (user.open, user.running, user.pending, user.tasks)),
+        ),
+        "Nobody has tasks.",
+    )
 
 
 @router.get("/users/{user}")
@@ -97,15 +120,6 @@ def list_reasons(request: Request, api: State, at: At = None) -> Response:
         items="lines",
         time=time_shown(request, at, waiting_reasons.now),
     )
-
-
-@router.get("/pools/{pool}")
-@allow(READ)
-def one_pool(request: Request, api: State, pool: InPath) -> Response:
-    """A SubmitPool with the queues that meet it."""
-    with query_context(api) as query:
-        pool_details = pool_answer(query, pool)
-    return show(request, "pools/pool", pool_details, title=f"Pool {pool_details.pool_id}", items="queues")
 
 
 @router.get("/jobs")
@@ -208,56 +222,3 @@ FAULTS = {
     "request": "the fault of what it asked for",
     "none": "nobody's fault",
 }
-
-
-@router.get("/runs/{run}")
-@allow(READ)
-def one_run(request: Request, api: State, run: Id) -> Response:
-    """A run: how far it is, and what came of it."""
-    with api.database.begin() as connection:
-        row = runs.find(connection, run)
-    if row is None:
-        raise Problem(404, "no_such_run", f"there is no run {run}")
-    detail = RunDetail(**{name: getattr(row, name) for name in RunDetail.model_fields})
-    result = None if detail.result is None else json.dumps(detail.result, indent=1, sort_keys=True)
-    summary = (detail.result or {}).get("summary")
-    ended = detail.state in ("done", "failed", "cancelled")
-    points, picture_of_result = points_of(detail.result), before_and_after(detail.result)
-    keys = [*detail.asked.get("set", ()), *(text.partition("=")[0] for text in detail.asked.get("ranges", ()))]
-    pictures = curves(keys[0] if keys else "", "", points, None)
-    return show(
-        request,
-        "whatif/run",
-        detail,
-        title=f"Run {run}: {detail.kind}",
-        result=result,
-        sentence=None if summary is None else comparison_sentence(summary),
-        ended=ended,
-        keys=keys,
-        points=[vars(point) for point in points],
-        curves=lambda: pictures,
-        before_and_after=lambda: picture_of_result,
-    )
-
-
-@router.post("/replays")
-@allow(TRY)
-def replay(request: Request, api: State, who: Who, fields: Form) -> Response:
-    """Decide again what was decided on one snapshot, and compare it to the byte."""
-    parameters = long_runs.Replay.model_validate({"snapshot": fields.get("snapshot", "")[:200]})
-    return begin_run(api, "replay", parameters, editor(who))
-
-
-def begin_run(api: ApiState, kind: str, parameters: BaseModel, subject: str) -> Response:
-    """Start a run in the background and show its progress.
-
-    Raises:
-        Problem: too many runs are already waiting.
-    """
-    long_runs.check(parameters, api.database.names.vo, api.folder)
-    with api.database.begin() as connection:
-        if runs.waiting(connection) >= api.configuration.runs.waiting:
-            raise Problem(503, "too_many_runs", "too many runs wait already", headers={"Retry-After": "60"})
-        number = runs.add(connection, kind, parameters.model_dump(mode="json"), subject)
-    queue_of(api).wake()
-    return back_to(f"/runs/{number}")

@@ -1,11 +1,11 @@
-"""The HTTP API of pilot factories: workers of each kind that a queue can use, and pools that it may serve."""
+"""The HTTP API of pilot factories: workers of each kind that a queue can use."""
 
 from __future__ import annotations
 
 from datetime import datetime
 from typing import Annotated
 
-from fastapi import Path, Query, Response
+from fastapi import Path, Response
 from pydantic import BaseModel
 from starlette.requests import Request
 
@@ -19,12 +19,8 @@ from broker.feeds.statements.table_writing import queue_is_known
 from broker.pilots.answers.pilot_demand import QueueDemand, pilot_demand
 from broker.pilots.statements import demand
 from broker.pilots.statements.demand import DemandLine
-from broker.pools.statements import pool_reads
-from broker.pools.statements.pool_reads import PoolLine
 
 router = guarded_router(tag="factories")
-
-Name = Annotated[str, Query(min_length=1, max_length=255, pattern=r"^[^\x00]*$")]
 
 
 class Demand(BaseModel):
@@ -44,19 +40,6 @@ class Demand(BaseModel):
     last_cycle_at: datetime | None
     lines: list[DemandLine]
     pilots: list[QueueDemand]
-
-
-class PoolsOfQueue(BaseModel):
-    """The pools that a queue may serve.
-
-    Attributes:
-        pools: identifiers of the pools.
-        for_arguments: pools to put into the arguments of a pilot; empty if there are too many: the pilot then requests
-            them itself.
-    """
-
-    pools: list[str]
-    for_arguments: list[str]
 
 
 @router.get("/queues/{queue}/demand", response_model=Demand)
@@ -82,21 +65,3 @@ def list_pilot_demand(request: Request, api: State, after: After = None, limit: 
     with api.database.begin() as connection:
         demands = pilot_demand(connection, api.database.names)
     return answer(request, slice_of(demands, after, limit))
-
-
-@router.get("/pools", response_model=PoolsOfQueue)
-@allow(FACTORY)
-def pools_of_queue(request: Request, api: State, site: Name, ce: Name, queue: Name, vo: Name | None = None) -> Response:
-    """List the SubmitPools that a queue matches now."""
-    with api.database.begin() as connection:
-        pools = pool_reads.get_submit_pools_for_queue(connection, site, ce, queue, vo)
-    return answer(request, PoolsOfQueue(pools=list(pools), for_arguments=list(pool_reads.for_arguments(pools))))
-
-
-@router.get("/submit-pools", response_model=Page[PoolLine])
-@allow(FACTORY)
-def list_pools(request: Request, api: State, after: After = None, limit: Limit = 100) -> Response:
-    """List all SubmitPools."""
-    with api.database.begin() as connection:
-        pools = pool_reads.all_pools(connection)
-    return answer(request, slice_of(pools, after, limit))

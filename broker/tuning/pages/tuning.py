@@ -19,7 +19,6 @@ from broker.api.state import ApiState, State, Who, editor, moment, query_context
 from broker.decisions.answers.reason_codes import is_code
 from broker.errors import BrokerError
 from broker.gdpconfig.publish import Published
-from broker.history.pages.work import begin_run
 from broker.tuning.answers import canaries as canary_trials, values as tuning_values
 from broker.tuning.answers.canaries import MOST_MOVED, LimitedChange, reason_within, refusals
 from broker.tuning.pages.key_flow import canaries_of, lately_sentence, rules_that_read, ways_back
@@ -29,6 +28,7 @@ from broker.web.rendering import Form, back_to, page_router, show, wants_json
 from broker.whatif.answers import long_runs
 from broker.whatif.answers.previews import moved_jobs
 from broker.whatif.pages.run_pictures import before_and_after, curves, points_of
+from broker.whatif.pages.runs import begin_run
 from broker.whatif.statements import runs
 
 router = page_router(tag="tuning")
