@@ -21,11 +21,11 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 
 from broker.garbage_collection import keep_what_is_there  # noqa: E402
 from broker.simulation.model.coming_tasks import generate_long  # noqa: E402
+from broker.simulation.model.figures import Stats  # noqa: E402
 from broker.simulation.model.generated_grid import GridParameters  # noqa: E402
 from broker.simulation.model.grid import Grid  # noqa: E402
 from broker.simulation.model.job_states import TaskState  # noqa: E402
 from broker.simulation.model.loop import ClosedLoop, Run  # noqa: E402
-from broker.simulation.model.merit import Stats  # noqa: E402
 from broker.simulation.model.policies.base import find_policy  # noqa: E402
 from broker.simulation.model.running_figures import SummedFigures  # noqa: E402
 from broker.simulation.model.scenario import Scenario  # noqa: E402

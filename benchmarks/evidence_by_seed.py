@@ -12,7 +12,7 @@ from pathlib import Path
 
 from broker.simulation.commands.case_checkpoints import name_of
 from broker.simulation.model.comparing import Case, CaseResult
-from broker.simulation.model.merit import Stats
+from broker.simulation.model.figures import Stats
 
 FIGURES = tuple(field.name for field in dataclasses.fields(Stats))
 HEADS = ("case", "seed", "events", "decide_s", "total_s", *FIGURES)

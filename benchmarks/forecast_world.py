@@ -31,7 +31,8 @@ from broker.simulation.model.job_states import Job, TaskState
 from broker.simulation.model.loop import ClosedLoop
 from broker.simulation.model.policies.base import find_policy
 from broker.simulation.model.rolling_out import Rolling, roll_out
-from broker.simulation.model.scenario import Scenario, check
+from broker.simulation.model.scenario import Scenario
+from broker.simulation.model.scenario_checks import check
 
 LOOK_S, WINDOW_S = 600.0, 7200.0
 #: The policy that steers the grid and rolls out its work.

@@ -16,9 +16,10 @@ from broker.simulation.commands.policies import wanted_policies
 from broker.simulation.model.comparing import Case, CaseResult, compare, simulate_case
 from broker.simulation.model.conservation import violations
 from broker.simulation.model.errors import SimulationError
+from broker.simulation.model.figures import Stats
 from broker.simulation.model.intervals import Interval, holm, interval, seeds_to_find
 from broker.simulation.model.loop import ClosedLoop
-from broker.simulation.model.merit import Stats, stats
+from broker.simulation.model.merit import stats
 from broker.simulation.model.policies.base import find_policy
 from broker.simulation.model.real.brokered import Brokered
 from broker.simulation.model.scenario import Outage, Scenario

@@ -17,14 +17,15 @@ from broker.gdpconfig.catalogue import shipped_catalogue
 from broker.simulation.model import stresses
 from broker.simulation.model.comparing import Case, CaseResult, Comparison
 from broker.simulation.model.errors import SimulationError
+from broker.simulation.model.figures import Stats
 from broker.simulation.model.generated_grid import DAY_S, GridParameters, expected_core_s
 from broker.simulation.model.grids import GRIDS
 from broker.simulation.model.intervals import Interval
 from broker.simulation.model.job_kinds import Fixed, fixed_kind
 from broker.simulation.model.loop import ClosedLoop
-from broker.simulation.model.merit import Stats
 from broker.simulation.model.policies.base import find_policy
-from broker.simulation.model.scenario import TransferOutage, check
+from broker.simulation.model.scenario import TransferOutage
+from broker.simulation.model.scenario_checks import check
 from broker.simulation.model.scenario_file import GridChoice
 from tests.simulation.small_grids import ONE_HOUR_HS06S, closed, task
 

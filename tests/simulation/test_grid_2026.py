@@ -19,7 +19,8 @@ from broker.simulation.model.loop import ClosedLoop
 from broker.simulation.model.policies.base import find_policy
 from broker.simulation.model.real.user_figures import analysis_request
 from broker.simulation.model.records import Tally
-from broker.simulation.model.scenario import Scenario, check
+from broker.simulation.model.scenario import Scenario
+from broker.simulation.model.scenario_checks import check
 from broker.simulation.model.scenario_parts import TransferFailures
 from broker.simulation.model.transfers import MOST_ATTEMPTS, Transfers
 from tests.simulation.small_grids import ONE_HOUR_HS06S, closed, queue, task

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from broker.simulation.model.generated_grid import DAY_S, SHARES, GridParameters, draw_outages, draw_tasks
 from broker.simulation.model.grid_2026 import generate_2026, task_2026
 from broker.simulation.model.job_kinds import KINDS
-from broker.simulation.model.scenario import Queue, Scenario, Site, Task, check, fits
+from broker.simulation.model.scenario import Queue, Scenario, Site, Task, fits
+from broker.simulation.model.scenario_checks import check
 
 #: Seconds within which transfers share one computation of rates: a grid of weeks has thousands of them at a time.
 NETWORK_BATCH_S = 10.0

@@ -13,9 +13,10 @@ from typing import Any, Protocol
 from broker.brokerages.profile import Profile
 from broker.compilation import worker_start
 from broker.errors import BrokerError
+from broker.simulation.model.figures import Stats
 from broker.simulation.model.intervals import Interval, holm, interval, paired, seeds_to_find
 from broker.simulation.model.loop import ClosedLoop, Run
-from broker.simulation.model.merit import Stats, stats
+from broker.simulation.model.merit import stats
 from broker.simulation.model.policies.base import Factory, find_policy
 from broker.simulation.model.real.several_vos import by_profile
 from broker.simulation.model.running_figures import SummedFigures

@@ -10,7 +10,8 @@ import numpy as np
 
 from broker.simulation.model.errors import SimulationError
 from broker.simulation.model.job_kinds import KINDS, JobKind
-from broker.simulation.model.scenario import Ages, Outage, Queue, Scenario, Site, Task, check, fits
+from broker.simulation.model.scenario import Ages, Outage, Queue, Scenario, Site, Task, fits
+from broker.simulation.model.scenario_checks import check
 from broker.simulation.model.scenario_parts import Pilots
 from broker.simulation.model.streams import stream
 

@@ -15,7 +15,8 @@ import numpy as np
 from broker.domain.arrays import Floats
 from broker.simulation.model.generated_grid import GridParameters, draw_tasks, expected_core_s, generate
 from broker.simulation.model.job_kinds import JobKind, Lognormal
-from broker.simulation.model.scenario import Queue, Scenario, Site, Task, check, fits
+from broker.simulation.model.scenario import Queue, Scenario, Site, Task, fits
+from broker.simulation.model.scenario_checks import check
 from broker.simulation.model.scenario_parts import TransferFailures
 from broker.simulation.model.streams import stream
 

@@ -10,7 +10,8 @@ from broker.simulation.model.coming_tasks import generate_long
 from broker.simulation.model.errors import SimulationError
 from broker.simulation.model.generated_grid import GridParameters, generate
 from broker.simulation.model.grid_2026 import generate_2026
-from broker.simulation.model.scenario import Ages, Outage, Scenario, check
+from broker.simulation.model.scenario import Ages, Outage, Scenario
+from broker.simulation.model.scenario_checks import check
 
 FRESH = Ages(0.0, 0.0, 0.0, 0.0)
 

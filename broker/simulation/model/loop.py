@@ -8,22 +8,21 @@ from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
 from time import process_time
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from broker.simulation.model.errors import SimulationError
 from broker.simulation.model.events import EventQueue
+from broker.simulation.model.figures import Stats
 from broker.simulation.model.grid import Grid
 from broker.simulation.model.information import GridView, Information
 from broker.simulation.model.job_states import NOT_YET, STAYS, TRANSFERRING, Job, TaskState
 from broker.simulation.model.policies.base import Factory, WaitingJobs
 from broker.simulation.model.records import RunColumns, Series, Tally
-from broker.simulation.model.scenario import Scenario, Task, check, check_task
+from broker.simulation.model.scenario import Scenario, Task
+from broker.simulation.model.scenario_checks import check, check_task
 from broker.simulation.model.tape import Tapes
-
-if TYPE_CHECKING:
-    from broker.simulation.model.merit import Stats
 
 #: Seconds of virtual time between two checks for jobs that have waited too long, between two checks for jobs that wait
 #: where jobs fail, and between two samples of the grid.

@@ -12,17 +12,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from broker.domain.arrays import Bools, Floats
+from broker.simulation.model.figures import Stats
 from broker.simulation.model.grid import Grid
 from broker.simulation.model.job_states import TaskState
 from broker.simulation.model.loop import Run
-from broker.simulation.model.merit import (
-    Stats,
-    capacity_hs06s,
-    jain_of,
-    mean_share_deviation,
-    mean_vo_deviation,
-    window_of,
-)
+from broker.simulation.model.merit import capacity_hs06s, jain_of, mean_share_deviation, mean_vo_deviation, window_of
 from broker.simulation.model.merit_parts import finish_of, run_parts, slowdowns_of, tail_of, waits_of, work_of
 from broker.simulation.model.records import RunColumns
 from broker.simulation.model.scenario import Scenario

@@ -1,24 +1,19 @@
-"""Scenarios: the grid, the work and the information of a simulation, checked before it starts."""
+"""Scenarios: the grid, the work and the information of a simulation."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from graphlib import CycleError, TopologicalSorter
 from typing import Any, Literal, Protocol
 
 from broker.simulation.model.job_kinds import KINDS, JobKind
 from broker.simulation.model.right_sizing import Requests
 from broker.simulation.model.scenario_parts import Pilots, Tape, TransferFailures, Workers
-from broker.simulation.model.scenario_times import check_times, refuse
 from broker.snapshot.raw import RawSource
 
 PullOrPush = Literal["pull", "push"]
 #: The VO of tasks and shares that name none.
 VO = "atlas"
-#: Maximum jobs of a task and cores of a queue: beyond these a simulation would run out of memory.
-MOST_JOBS, MOST_CORES = 1_000_000, 10_000_000
 
 
 @dataclass(frozen=True)
@@ -268,129 +263,6 @@ class Scenario:
     def vos(self) -> tuple[str, ...]:
         """The distinct VOs of all shares, in the order of the shares."""
         return tuple(dict.fromkeys(self.vo_of(share) for share in range(len(self.shares))))
-
-
-def check(scenario: Scenario) -> Scenario:
-    """Return the scenario if it can be simulated.
-
-    Raises:
-        SimulationError: it cannot be simulated; the message names the entry and what to change.
-    """
-    check_times(scenario)
-    _check_sites(scenario)
-    _check_queues(scenario)
-    _check_tasks(scenario)
-    return scenario
-
-
-def _check_sites(scenario: Scenario) -> None:
-    if not scenario.sites or not any(site.is_nucleus for site in scenario.sites):
-        refuse("no site is a nucleus", scenario.name, "output needs somewhere to go: make one a nucleus")
-    for site in scenario.sites:
-        if not (site.storage_out > 0 and site.storage_in > 0):
-            refuse("a storage without bandwidth", f"site {site.name}", "give positive bytes/s in and out")
-        if not 0 <= site.storage_used <= site.storage_total:
-            refuse("used space is not between 0 and the total", f"site {site.name}", "correct the space")
-    if not scenario.default_link_bytes_s > 0:
-        refuse("a link without bandwidth", "default_link_bytes_s", "give positive bytes/s")
-    known = range(len(scenario.sites))
-    for outage in scenario.transfer_outages:
-        if {*outage.sites, *(site for link in outage.links for site in link)} - set(known):
-            refuse("an outage of a storage or link that does not exist", scenario.name, "name sites by position")
-        if not 0 <= outage.start_s < outage.end_s:
-            refuse(f"an outage from {outage.start_s} to {outage.end_s} s", scenario.name, "it ends after it starts")
-    for (source, target), value in scenario.link_bytes_s.items():
-        if source not in known or target not in known:
-            refuse(f"a link from site {source} to site {target}", scenario.name, "name sites of the scenario")
-        if not value > 0:
-            names = f"link {scenario.sites[source].name} to {scenario.sites[target].name}"
-            refuse("a link without bandwidth", names, "give positive bytes/s")
-
-
-def _check_queues(scenario: Scenario) -> None:
-    if sum(queue.cores for queue in scenario.queues) <= 0:
-        refuse("no queue has any cores", scenario.name, "a grid without capacity cannot run work")
-    for queue in scenario.queues:
-        where = f"queue {queue.name}"
-        if queue.nodes < 0 or queue.node_cores < 0 or queue.node_memory_gb < 0:
-            refuse("negative capacity", where, "correct nodes, cores and memory")
-        if queue.cores > MOST_CORES:
-            refuse(f"{queue.cores} cores", where, f"a queue has at most {MOST_CORES}")
-        if not (0 < queue.corepower < math.inf and 0 < queue.hidden_speed < math.inf):
-            refuse("core power or speed is not positive", where, "give HS06 a core, such as 10")
-        if not (0 <= queue.failure_rate <= 1 and 0 < queue.fails_after <= 1):
-            refuse("failure_rate or fails_after is no probability", where, "give numbers from 0 to 1")
-        if not all(0 < factor < math.inf for factor in queue.efficiency_of_type.values()):
-            refuse("efficiency_of_type is not positive", where, "give factors such as 0.9")
-        if not 0 <= queue.site < len(scenario.sites):
-            refuse(f"there is no site {queue.site}", where, "name a site of the scenario")
-    for outage in scenario.outages:
-        if set(outage.queues) - set(range(len(scenario.queues))):
-            refuse("an outage of a queue that does not exist", scenario.name, "name queues by position, from 0")
-        if not 0 <= outage.start_s < outage.end_s:
-            refuse(f"an outage from {outage.start_s} to {outage.end_s} s", scenario.name, "it ends after it starts")
-
-
-def _check_tasks(scenario: Scenario) -> None:
-    numbers = {task.number for task in scenario.tasks}
-    if len(numbers) != len(scenario.tasks):
-        refuse("two tasks have the same number", scenario.name, "number them distinctly")
-    for task in scenario.tasks:
-        check_task(scenario, task)
-        if set(task.parents) - numbers:
-            refuse("a parent that does not exist", f"task {task.number}", "name tasks of the scenario")
-    try:
-        list(TopologicalSorter({task.number: task.parents for task in scenario.tasks}).static_order())
-    except CycleError as error:
-        chain = " -> ".join(str(number) for number in error.args[1])
-        refuse("a full chain that waits for itself", f"tasks {chain}", "remove one of these parents")
-    _check_fit(scenario)
-
-
-def check_task(scenario: Scenario, task: Task) -> Task:
-    """Return the task if it can be simulated in the scenario; its number and parents are not checked.
-
-    Raises:
-        SimulationError: it cannot be simulated.
-    """
-    where = f"task {task.number}"
-    if task.kind not in scenario.kinds:
-        refuse(f"no kind of job is called {task.kind}", where, f"take one of {', '.join(scenario.kinds)}")
-    if task.jobs > MOST_JOBS:
-        refuse(f"{task.jobs} jobs", where, f"a task has at most {MOST_JOBS}: make several")
-    if set(task.sources) - set(range(len(scenario.sites))):
-        refuse("input at a site that does not exist", where, "name sites by position, from 0")
-    if not 0 < task.believed_factor < math.inf or not math.isfinite(task.priority) or task.user < 0:
-        refuse("believed_factor, priority or user", where, "give a positive factor, a number, a user from 0 on")
-    if task.jobs < 1 or not task.arrival_s >= 0:
-        refuse(f"{task.jobs} jobs at {task.arrival_s} s", where, "give at least one job and a time not below 0")
-    if not 0 <= task.share < len(scenario.shares):
-        refuse(f"there is no share {task.share}", where, "name a share of the scenario")
-    if task.vo != scenario.vo_of(task.share):
-        name = scenario.shares[task.share][0]
-        refuse(
-            f"VO {task.vo}, and share {name} of VO {scenario.vo_of(task.share)}", where, "give share_vos, or another"
-        )
-    if not (0 < task.work_factor < math.inf and 0 < task.memory_factor < math.inf and 0 <= task.failure_rate <= 1):
-        refuse("work_factor, memory_factor or failure_rate", where, "give positive factors, a rate from 0 to 1")
-    if not -1 <= task.running_at < len(scenario.queues):
-        refuse(f"there is no queue {task.running_at}", where, "name a queue by position, from 0")
-    if task.running_at >= 0 and not scenario.queues[task.running_at].takes(task.vo):
-        refuse(f"queue {scenario.queues[task.running_at].name} takes no jobs of {task.vo}", where, "name another")
-    return task
-
-
-def _check_fit(scenario: Scenario) -> None:
-    for name, vo in sorted({(task.kind, task.vo) for task in scenario.tasks}):
-        kind = scenario.kinds[name]
-        if not any(fits(queue, kind) and queue.takes(vo) for queue in scenario.queues):
-            taking_vo = "" if vo == VO else f" that takes VO {vo}"
-            needs = f"{kind.cores} cores and {kind.cores * kind.memory_gb_core:g} GB"
-            refuse(
-                f"jobs of kind {name} fit no queue{taking_vo}: {needs}",
-                scenario.name,
-                "give a queue a node of that size, or remove the tasks of that kind",
-            )
 
 
 def fits(queue: Queue, kind: JobKind) -> bool:

@@ -21,16 +21,8 @@ from broker.simulation.model.calibration.fit import Calibration
 from broker.simulation.model.errors import SimulationError
 from broker.simulation.model.generated_grid import GridParameters
 from broker.simulation.model.grids import make_grid
-from broker.simulation.model.scenario import (
-    Ages,
-    Outage,
-    Queue,
-    Scenario,
-    Site,
-    Task,
-    TransferOutage,
-    check,
-)
+from broker.simulation.model.scenario import Ages, Outage, Queue, Scenario, Site, Task, TransferOutage
+from broker.simulation.model.scenario_checks import check
 from broker.simulation.model.scenario_parts import Pilots, Tape, Workers
 from broker.yaml_text import read_yaml
 

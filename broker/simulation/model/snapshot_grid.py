@@ -26,7 +26,8 @@ from broker.simulation.model.generated_grid import (
     expected_core_s,
 )
 from broker.simulation.model.job_kinds import KINDS
-from broker.simulation.model.scenario import Ages, Queue, Scenario, Site, check
+from broker.simulation.model.scenario import Ages, Queue, Scenario, Site
+from broker.simulation.model.scenario_checks import check
 from broker.simulation.model.streams import stream
 from broker.snapshot.raw import BadValueError, RawSource, json_object
 from broker.snapshot.snapshot import Snapshot

@@ -9,7 +9,8 @@ import dataclasses
 
 from broker.simulation.model.generated_grid import GridParameters, expected_core_s, generate, task_of
 from broker.simulation.model.job_kinds import KINDS
-from broker.simulation.model.scenario import Ages, Outage, Scenario, Task, TransferOutage, check
+from broker.simulation.model.scenario import Ages, Outage, Scenario, Task, TransferOutage
+from broker.simulation.model.scenario_checks import check
 from broker.simulation.model.streams import stream
 
 #: Start of the fault as a part of the time, and the usual load.

@@ -17,7 +17,8 @@ import numpy as np
 
 from broker.domain.arrays import Floats
 from broker.simulation.model.job_kinds import REFERENCE_HS06, Fixed, JobKind, Lognormal, normal_quantile
-from broker.simulation.model.scenario import Outage, Scenario, Task, check, fits
+from broker.simulation.model.scenario import Outage, Scenario, Task, fits
+from broker.simulation.model.scenario_checks import check
 from broker.simulation.model.streams import stream
 
 #: Maximum number of groups into which running jobs of a shape at a queue are divided by the rest of their run.

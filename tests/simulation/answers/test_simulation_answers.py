@@ -10,7 +10,7 @@ from broker.simulation.answers.figures_of_merit import FIGURES, cell, verdict
 from broker.simulation.answers.simulations import NoSuchSimulation, simulation_answer, thinned
 from broker.simulation.commands.documents import curve_documents
 from broker.simulation.model.comparing import CaseResult
-from broker.simulation.model.merit import Stats
+from broker.simulation.model.figures import Stats
 
 
 @pytest.mark.parametrize(

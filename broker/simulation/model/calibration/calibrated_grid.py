@@ -17,7 +17,8 @@ from broker.simulation.model.calibration.trace import Trace
 from broker.simulation.model.errors import SimulationError
 from broker.simulation.model.generated_grid import DAY_S, GridParameters, generate, task_of
 from broker.simulation.model.job_kinds import JobKind
-from broker.simulation.model.scenario import Ages, Queue, Scenario, Site, Task, check, fits
+from broker.simulation.model.scenario import Ages, Queue, Scenario, Site, Task, fits
+from broker.simulation.model.scenario_checks import check
 from broker.simulation.model.streams import stream
 
 #: Minimum part of a label's jobs for a class of memory to be included.

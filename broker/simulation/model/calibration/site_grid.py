@@ -23,7 +23,8 @@ from broker.simulation.model.calibration.site_fit import (
 from broker.simulation.model.calibration.trace import Trace, TraceTask
 from broker.simulation.model.generated_grid import GridParameters
 from broker.simulation.model.job_kinds import REFERENCE_HS06, Fixed, JobKind, Lognormal
-from broker.simulation.model.scenario import Queue, Scenario, Site, Task, check
+from broker.simulation.model.scenario import Queue, Scenario, Site, Task
+from broker.simulation.model.scenario_checks import check
 from broker.simulation.model.scenario_parts import Pilots
 from broker.simulation.model.streams import stream
 
