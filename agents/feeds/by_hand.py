@@ -19,7 +19,7 @@ from broker.domain.work import DroppedRow
 from broker.feeds.model.rows import RowChange, TableChanges
 from broker.feeds.model.rucio import answers as schedule
 from broker.feeds.model.rucio.answers import DatasetReply, RawAnswer, read_answer
-from broker.feeds.model.rucio.client import digest_of
+from broker.feeds.model.rucio.questions import digest_of
 from broker.feeds.model.worker_statistics import worker_table
 from broker.fetching.documents import Document, DocumentRefused
 from broker.store.reads import replica_requests

@@ -15,9 +15,10 @@ from pydantic import Field
 
 from agents.feeds.importing import FeedAlarm
 from agents.feeds.obtaining import USE_OF_BUDGET
+from agents.feeds.rucio_client import RucioClient
 from agents.service.base import Agent, AgentOptions, CycleContext
 from agents.service.configuration import ProcessSettings
-from broker.feeds.model.rucio.client import Rucio, RucioClient, RucioUnavailable
+from broker.feeds.model.rucio.questions import Rucio, RucioUnavailable
 from broker.fetching.documents import DocumentRefused
 
 QuestionT = TypeVar("QuestionT")

@@ -17,7 +17,7 @@ from broker.domain.work import DroppedRow
 from broker.feeds.model.rows import reasons
 from broker.feeds.model.rucio import answers as schedule
 from broker.feeds.model.rucio.answers import FOUND, DatasetReply, Did, RequestRecord
-from broker.feeds.model.rucio.client import Heard, Known, Questions, Rucio, RucioUnavailable, ask, digest_of
+from broker.feeds.model.rucio.questions import Heard, Known, Questions, Rucio, RucioUnavailable, ask, digest_of
 from broker.feeds.statements import feed_runs, waiting_input
 from broker.feeds.statements.feed_runs import FeedRun
 from broker.store.connection.tables import TableCatalogue

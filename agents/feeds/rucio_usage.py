@@ -12,7 +12,7 @@ from agents.feeds.importing import Limits, Plan, Planned, require_standalone, ru
 from agents.feeds.obtaining import FeedOptions, Obtained, obtain
 from agents.feeds.rucio_connection import Pace, RucioAgent, RucioOptions, gather, paced
 from agents.service.base import CycleContext, CycleReport
-from broker.feeds.model.rucio.client import NotAtRucio
+from broker.feeds.model.rucio.questions import NotAtRucio
 from broker.feeds.model.rucio.quotas import GLOBAL, LOCAL, Usage, quota_table
 from broker.feeds.model.rucio.space import space_table, usage_of_rows
 from broker.feeds.statements import table_writing

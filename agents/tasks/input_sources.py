@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from agents.feeds.rucio_client import RucioClient
 from broker.errors import BrokerError, Refused
-from broker.feeds.model.rucio.client import NotAtRucio, Rucio, RucioClient, RucioUnavailable
+from broker.feeds.model.rucio.questions import NotAtRucio, Rucio, RucioUnavailable
 from broker.tasks.model.task import InputFile
 
 Did = tuple[str, str]

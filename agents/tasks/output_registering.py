@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from agents.service import fault_points
 from agents.service.base import CycleContext
-from broker.feeds.model.rucio.client import RucioUnavailable
+from broker.feeds.model.rucio.questions import RucioUnavailable
 from broker.feeds.model.rucio.writing import CLOSED, MISMATCH, NOT_VALID, RucioRefused, RucioWriter, Rule
 from broker.tasks.model.output_registration import OutputFile, Problem, difference, pause, registration_of, unusable
 from broker.tasks.statements import rucio_outputs

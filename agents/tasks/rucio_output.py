@@ -13,8 +13,9 @@ from agents.feeds.rucio_connection import RucioOptions
 from agents.service.base import Agent, AgentOptions, CycleContext, CycleReport
 from agents.service.configuration import ProcessSettings
 from agents.tasks.output_registering import OutputRegistering, Terms
+from agents.tasks.rucio_writing import RucioWritingClient
 from broker.domain.instants import naive
-from broker.feeds.model.rucio.writing import RucioWriter, RucioWritingClient, Rule
+from broker.feeds.model.rucio.writing import RucioWriter, Rule
 from broker.store.schema import migrate
 from broker.tasks.model.output_registration import PLACEHOLDERS, filled, unknown_placeholders
 from broker.tasks.statements import rucio_outputs

@@ -12,7 +12,7 @@ from agents.service.base import Agent, CycleContext, CycleReport
 from agents.service.configuration import ProcessSettings
 from agents.tasks.input_feeding import look_at
 from agents.tasks.input_sources import InputSources
-from broker.feeds.model.rucio.client import Rucio
+from broker.feeds.model.rucio.questions import Rucio
 from broker.store.schema import migrate
 from broker.tasks.statements.chains import due_feeds
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Mapping, Set
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 from tests.docs.make_pages import house
@@ -50,9 +51,14 @@ KERNEL = (
 # The packages that decide. They get everything as arguments, so that the same arguments give the same result.
 PURE = (
     *(f"broker/{name}" for name in (*KERNEL, "access") if name != "compilation"),
-    *(f"broker/{name}/model" for name in ("pools", "lifecycle", "pilots")),
-    "broker/simulation/demo",
+    *(f"broker/{feature}/model" for feature in sorted(FEATURES - {"decisions", "tuning"})),  # those two have no model
 )
+# Files of these packages that do input or output all the same, each with its reason.
+DO_INPUT_OR_OUTPUT = {
+    "broker/formats/model/feature_http.py": "keys of Machine/Job Features are files or web addresses, read alike",
+    "broker/simulation/model/comparing.py": "runs simulations in several processes; each is pure",
+    "broker/whatif/model/executor.py": "decides cycles again in several processes; each decision is pure",
+}
 INPUT_AND_OUTPUT = {
     "sqlalchemy",
     "psycopg",
@@ -63,7 +69,18 @@ INPUT_AND_OUTPUT = {
     "requests",
     "asyncio",
     "threading",
+    "multiprocessing",
+    "concurrent",
+    "distributed",
+    "ssl",
+    "httpx",
+    "smtplib",
+    "stomp",
+    "oracledb",
+    "psij",
+    "rucio",
 }
+NO_INPUT_OR_OUTPUT = "urllib.parse"
 HIDDEN_ARGUMENTS = {
     "time.time",
     "time.monotonic",
@@ -172,12 +189,57 @@ def test_every_exception_is_still_needed() -> None:
         )
 
 
-def test_packages_that_decide_do_no_input_or_output() -> None:
-    roots = {
-        relative_path(path): {module.split(".")[0] for module in imported_modules(path)} & INPUT_AND_OUTPUT
-        for path in files(*PURE)
+def imports_between_modules() -> dict[str, set[str]]:
+    """The modules of ours that each module imports anywhere, also only for types."""
+    paths = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in files("broker", "agents")}
+    paths = {name.removesuffix(".__init__"): path for name, path in paths.items()}
+    return {
+        name: {module_of(each, paths) for each in imported_modules(path)} - {"", name} for name, path in paths.items()
     }
-    assert {name: modules for name, modules in roots.items() if modules} == {}
+
+
+def module_of(name: str, modules: Iterable[str]) -> str:
+    """The module that an imported name is in; empty if it is none of ours."""
+    while name and name not in modules:
+        name = name.rpartition(".")[0]
+    return name
+
+
+def first_circle(imports: Mapping[str, Set[str]]) -> list[str]:
+    """Modules that import each other in this order, the first at the end again; empty without any."""
+    try:
+        TopologicalSorter(imports).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    imports = imports_between_modules()
+    assert len(imports) > 1000
+    assert first_circle(imports) == []
+
+
+def test_packages_that_decide_do_no_input_or_output() -> None:
+    assert [package for package in PURE if not files(package)] == []
+    roots = {
+        relative_path(path): input_or_output(imported_modules(path)) for package in PURE for path in files(package)
+    }
+    used = {name: modules for name, modules in roots.items() if modules}
+    assert {name: modules for name, modules in used.items() if name not in DO_INPUT_OR_OUTPUT} == {}
+    assert used.keys() == DO_INPUT_OR_OUTPUT.keys()
+
+
+def test_every_feature_with_a_model_is_among_those_packages() -> None:
+    with_a_model = {feature for feature in FEATURES if list((ROOT / "broker" / feature).glob("model*"))}
+    assert {f"broker/{feature}/model" for feature in with_a_model} == {name for name in PURE if name.endswith("/model")}
+
+
+def input_or_output(modules: Iterable[str]) -> set[str]:
+    """The packages for input and output among the imports of a file."""
+    return {
+        module.split(".")[0] for module in modules if not is_within(module, {NO_INPUT_OR_OUTPUT})
+    } & INPUT_AND_OUTPUT
 
 
 def hidden_arguments(tree: ast.AST) -> list[str]:
@@ -218,6 +280,9 @@ def test_the_checks_detect_forbidden_imports_and_hidden_arguments() -> None:
     assert forbidden_imports("agents", {"broker.cli.main.main", "broker.store.connection.database.Database"}) == [
         "broker.cli.main.main"
     ]
+    assert input_or_output({"urllib.parse.quote", "urllib.request.urlopen", "math.inf"}) == {"urllib"}
+    assert first_circle({"a": {"b"}, "b": {"c"}, "c": set()}) == []
+    assert sorted(set(first_circle({"a": {"b"}, "b": {"c"}, "c": {"b"}}))) == ["b", "c"]
     code = """
 import random
 now = datetime.datetime.now(UTC)

@@ -14,7 +14,7 @@ from agents.feeds.importing import FeedAlarm
 from agents.feeds.rucio_connection import RucioOptions, connect
 from agents.feeds.rucio_replicas import ReplicaOptions, RucioReplicasAgent
 from agents.feeds.rucio_usage import QuotaOptions, RucioQuotaAgent, RucioSpaceAgent, SpaceOptions
-from broker.feeds.model.rucio.client import Rucio
+from broker.feeds.model.rucio.questions import Rucio
 from tests.agents.feeds.running import PROCESS, Feeding
 from tests.agents.feeds.wanting import insert, want
 from tests.rucio.conftest import PLACEMENT, RucioServer

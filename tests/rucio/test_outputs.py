@@ -13,7 +13,8 @@ import pytest
 from agents.service.base import CycleReport, CycleRequest
 from agents.service.configuration import ProcessSettings
 from agents.tasks.rucio_output import RucioOutputAgent, RucioOutputOptions
-from broker.feeds.model.rucio.writing import RucioRefused, RucioWritingClient, Rule
+from agents.tasks.rucio_writing import RucioWritingClient
+from broker.feeds.model.rucio.writing import RucioRefused, Rule
 from broker.store.connection.database import Database
 from tests.agents.feeds.running import Feeding
 from tests.fault.processes import PATIENCE_S, broker, free_leases

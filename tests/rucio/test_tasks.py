@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from agents.feeds.rucio_client import RucioClient
 from agents.tasks.input_feeding import feed_tasks
 from agents.tasks.input_sources import CatalogueUnavailable, InputSources
-from broker.feeds.model.rucio.client import RucioClient
 from broker.store.connection.database import Database
 from broker.tasks.answers.task_submission import task_submission
 from broker.tasks.model.refine import Submitter

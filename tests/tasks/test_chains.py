@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from agents.tasks.input_feeding import feed_tasks
 from agents.tasks.input_sources import InputSources
-from broker.feeds.model.rucio.client import Rucio
+from broker.feeds.model.rucio.questions import Rucio
 from broker.lifecycle.statements.task_ends import read_ending, write_ending
 from broker.store.connection.database import Database
 from broker.tasks.answers.task_submission import task_submission

@@ -11,7 +11,7 @@ from agents.feeds.rucio_connection import RucioOptions
 from agents.service.configuration import ProcessSettings
 from agents.tasks.rucio_output import RucioOutputAgent, RucioOutputOptions
 from broker.feeds.model.rucio.answers import Did
-from broker.feeds.model.rucio.client import RucioUnavailable
+from broker.feeds.model.rucio.questions import RucioUnavailable
 from broker.feeds.model.rucio.writing import (
     CLOSED,
     MISMATCH,

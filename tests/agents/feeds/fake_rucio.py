@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from broker.feeds.model.rucio.answers import Did
-from broker.feeds.model.rucio.client import NotAtRucio, RucioUnavailable
+from broker.feeds.model.rucio.questions import NotAtRucio, RucioUnavailable
 
 Rows = list[Mapping[str, Any]]
 

@@ -16,7 +16,7 @@ from agents.feeds.rucio_connection import gather
 from agents.feeds.rucio_replicas import ReplicaOptions, RucioReplicasAgent
 from agents.feeds.rucio_usage import QuotaOptions, RucioQuotaAgent, RucioSpaceAgent, SpaceOptions
 from broker.errors import Refused
-from broker.feeds.model.rucio.client import Known, Questions, ask
+from broker.feeds.model.rucio.questions import Known, Questions, ask
 from broker.feeds.model.rucio.space import GB
 from broker.simulation.model.demo.grid_documents import GridSize, endpoint_name, rse_usage
 from broker.store.connection.database import Database
