@@ -1,0 +1,1 @@
+"""Pages of feeds: documents, and pinned fields of queues."""

@@ -1,1 +1,1 @@
-"""The HTTP API of feeds: documents of sources that are handed in."""
+"""The HTTP API of feeds: documents of sources that are handed in, and pinned fields of queues."""

@@ -1,1 +1,1 @@
-"""Pages of what waits and happened: work, users, reasons and runs, and the search box."""
+"""Pages of what waits and happened: work, users and reasons, and the search box."""

@@ -1,1 +1,1 @@
-"""Routes of the HTTP API for tasks, jobs, reasons and search."""
+"""The HTTP API about jobs and users, and the search."""

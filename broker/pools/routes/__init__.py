@@ -1,0 +1,1 @@
+"""The HTTP API of SubmitPools: for people, and for pilot factories."""

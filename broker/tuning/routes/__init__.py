@@ -1,1 +1,1 @@
-"""The HTTP API of gdpconfig values, canaries, and what operators set."""
+"""The HTTP API of gdpconfig values and canaries."""

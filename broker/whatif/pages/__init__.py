@@ -1,1 +1,1 @@
-"""Pictures of what-ifs and sweeps for pages."""
+"""Pages of runs: what-ifs, sweeps and replays, and pictures of their results."""
