@@ -46,9 +46,9 @@ from tests.agents.tasks import test_task_sizing
 from tests.agents.upkeep import test_cleanup
 from tests.brokerages import analysis_grid, small_grid, task_grid, test_generic_scenarios
 from tests.feeds import documents
+from tests.lifecycle import lifecycle_grid
 from tests.pilots.panda import pilot_grid
-from tests.store import lifecycle_grid
-from tests.store.pool_grid import PLACES, add_task, at, pool_for, publish_places
+from tests.pools.pool_grid import PLACES, add_task, at, pool_for, publish_places
 from tests.tasks.parameters import INPUT, files, parameters
 from tests.tasks.writing_rucio import FakeWriter, reported
 

@@ -16,8 +16,8 @@ from tests.agents import moving_jobs
 from tests.agents.alongside.playing_panda import played_panda
 from tests.alongside.conftest import READ, ROLE, least_role
 from tests.alongside.panda_forms import FURTHER, fill_jobs, reshape
+from tests.lifecycle import lifecycle_grid
 from tests.lifecycle.statements.test_scan import ACTIVE_CASES, DEFINED_CASES, as_rows
-from tests.store import lifecycle_grid
 
 pytestmark = pytest.mark.slow
 

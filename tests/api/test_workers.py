@@ -19,7 +19,7 @@ from broker.api.server import Listening, NotListening, bound
 from broker.api.workers import Workers, workers_serving
 from broker.store.connection.database import Database
 from tests.pilots.statements.test_job_match import add_jobs, follow
-from tests.store.pool_grid import emptied, execute, publish_places, refresh, rows
+from tests.pools.pool_grid import emptied, execute, publish_places, refresh, rows
 
 pytestmark = pytest.mark.slow
 

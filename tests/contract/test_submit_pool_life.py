@@ -21,7 +21,7 @@ from broker.pools.statements.pool_registration import TaskRequirements, attach, 
 from broker.pools.statements.resource_versions import BadResources, ResourceText, publish
 from broker.store.connection.database import Database
 from tests.pilots.statements.test_job_match import add_jobs, follow
-from tests.store.pool_grid import PLACES, at, emptied, pool_for, publish_places, refresh, rows
+from tests.pools.pool_grid import PLACES, at, emptied, pool_for, publish_places, refresh, rows
 
 CASES = json.loads((Path(__file__).parent / "submit_pool_life.json").read_text(encoding="utf-8"))
 

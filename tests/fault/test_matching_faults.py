@@ -25,7 +25,7 @@ from broker.store.connection.embedded import SUPERUSER, EmbeddedServer
 from broker.store.connection.transient import TRANSIENT_ERRORS
 from broker.store.schema.migrate import upgrade
 from tests.pilots.statements.test_job_match import add_jobs
-from tests.store.pool_grid import START, publish_places, refresh, rows
+from tests.pools.pool_grid import START, publish_places, refresh, rows
 
 pytestmark = pytest.mark.slow
 

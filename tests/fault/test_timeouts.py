@@ -9,7 +9,7 @@ import pytest
 
 from broker.store.connection.database import Database
 from tests.fault.processes import PATIENCE_S, broker
-from tests.store.lifecycle_grid import ago, run_once, store
+from tests.lifecycle.lifecycle_grid import ago, run_once, store
 from tests.store.small_work import all_rows
 
 pytestmark = pytest.mark.slow

@@ -32,7 +32,7 @@ from tests.cli.commands import runner
 from tests.pilots.statements.test_job_match import LONG, add_jobs, follow
 from tests.pilots.statements.test_node_match import ask
 from tests.pilots.statements.test_running_limits import count, limit, run
-from tests.store.pool_grid import at, emptied, execute, publish_places, refresh, rows
+from tests.pools.pool_grid import at, emptied, execute, publish_places, refresh, rows
 
 NODE = Node("SITE_A", cores=8, ram_mb=8192, wall_time_s=86_400, tags=frozenset(("a",)))
 HERE = replace(LONG, node=NODE)

@@ -24,8 +24,8 @@ from broker.store.service.leases import LeaseTerms
 from tests.agents.lifecycle.test_analysis_rebrokerage import user_job
 from tests.agents.lifecycle.test_fast_rebrokerage import KEY
 from tests.agents.moving_jobs import closed_jobs, fill, job
-from tests.store.lifecycle_grid import HOUR, NOW, store
-from tests.store.pool_grid import emptied, execute
+from tests.lifecycle.lifecycle_grid import HOUR, NOW, store
+from tests.pools.pool_grid import emptied, execute
 
 ALARM = "brake: more is due than one cycle may do"
 BRAKED = ("timeouts", "fast_rebrokerage", "analysis_rebrokerage", "cleanup", "submit_pool_cleanup")

@@ -16,7 +16,7 @@ from agents.service.cycle import run_cycle
 from broker.lifecycle.statements.actions import ActionContext, act
 from broker.store.connection.database import Database
 from broker.store.connection.tables import TableCatalogue
-from tests.store.lifecycle_grid import HOUR, NOW, Rows, ago, due, run_once, store
+from tests.lifecycle.lifecycle_grid import HOUR, NOW, Rows, ago, due, run_once, store
 from tests.store.small_work import all_rows
 
 SENT = {"jobstatus": "sent", "computingsite": "ON", "modificationtime": ago(HOUR)}

@@ -19,7 +19,7 @@ from broker.store.service.agent_runs import RunRecord
 from broker.store.service.leases import LeaseTerms
 from tests.brokerages import small_grid
 from tests.brokerages.small_grid import DATASET, TASK, Row
-from tests.store.pool_grid import at, emptied, execute, rows
+from tests.pools.pool_grid import at, emptied, execute, rows
 
 FILES = 4
 

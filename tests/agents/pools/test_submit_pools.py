@@ -27,7 +27,7 @@ from broker.store.service import leases
 from broker.store.service.agent_runs import RunRecord
 from broker.store.service.leases import LeaseTerms
 from tests.brokerages import small_grid
-from tests.store.pool_grid import (
+from tests.pools.pool_grid import (
     PLACES,
     add_task,
     at,

@@ -1,4 +1,4 @@
-"""The answer of ``explain`` on the example grid: verdict, remedies, sums that add up, and the draw."""
+"""The answer of ``explain`` on the example grid: verdict, remedies, sums that add up, the draw, and the rules."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from broker.decisions.answers.decision import task_decision
 from broker.decisions.answers.decision_model import ExplainedDecision, TaskDecision
 from broker.decisions.answers.phrases import many
-from broker.decisions.answers.reason_codes import reason_code
+from broker.decisions.answers.reason_codes import reason_code, rules
 from broker.decisions.answers.sentences import (
     cure_sentence,
     position_sentence,
@@ -239,3 +239,10 @@ def test_a_late_decision_waits_for_nothing_and_has_no_remedies(
 
 def test_nuclei_are_not_nucleuss() -> None:
     assert (many(1, "nucleus"), many(2, "nucleus"), many(2, "queue")) == ("1 nucleus", "2 nuclei", "2 queues")
+
+
+def test_rules_count_their_rejections(ask: Ask) -> None:
+    answer = ask(rules, "production_job")
+    by_rule = {line.rule: line for line in answer.rules}
+    assert by_rule["memory_max"].decides_24h == 1 and by_rule["status"].rejections_24h > 0
+    assert [line.position for line in answer.rules] == list(range(1, len(answer.rules) + 1))

@@ -1,17 +1,15 @@
-"""Tasks, reasons, queues, nuclei, links, shares, users, jobs, pools, agents and rules, on the example grid."""
+"""Queues, nuclei, links, shares, and the counts of cycles, on the example grid."""
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
 from collections.abc import Callable
-from datetime import timedelta
 from typing import Any
 
 import psycopg
 import pytest
 
-from broker.decisions.answers.phrases import day_and_moment
 from broker.decisions.answers.reason_codes import rules
 from broker.domain.rejection_counts import unified_of
 from broker.grid.answers.grid import DayCount, day_counts, totals_of_the_day
@@ -20,75 +18,15 @@ from broker.grid.answers.models import LinkFilters, NucleusAnswer, QueueAnswer, 
 from broker.grid.answers.queue import near_miss_sentence, queue_answer, queue_sentences
 from broker.grid.answers.queues import nuclei, nucleus_answer, queues
 from broker.grid.answers.shares import shares
-from broker.history.answers.history import history
-from broker.history.answers.job import job_answer
-from broker.history.answers.list_models import ReasonFilters, TaskFilters
 from broker.history.answers.reasons import reasons
 from broker.history.answers.stored_states import chunk_states
 from broker.history.answers.tasks import task_list
-from broker.history.answers.user import throttle_sentences, user_answer
-from broker.pools.answers.pool import pool_answer
 from broker.service.answers.alarms import alarms
 from broker.service.answers.overview import rejection_map
-from broker.service.answers.service import service_answer
 from broker.store.query_context import NothingFound, QueryContext
-from tests.brokered_demo import BUSY_USER, DRAWN, LINKS_FULL, NOON, THROTTLED, TOO_MUCH_MEMORY
+from tests.brokered_demo import DRAWN
 
 Ask = Callable[..., Any]
-
-
-@pytest.mark.slow
-def test_waiting_tasks_come_first_with_their_main_reason(ask: Ask) -> None:
-    answer = ask(task_list)
-    waiting = [line for line in answer.tasks if line.chunks_waiting]
-    assert answer.total == len(answer.tasks) == 93 and list(answer.tasks[: len(waiting)]) == waiting
-    main_codes = {line.task.jeditaskid: line.main_code for line in waiting}
-    assert main_codes[TOO_MUCH_MEMORY] == "lowmemory" and main_codes[LINKS_FULL] == "links_full"
-    assert main_codes[THROTTLED] == "throttled_running_jobs"
-
-
-@pytest.mark.parametrize(
-    ("filters", "count"),
-    [
-        ({"user": "ETANAKA"}, 1),
-        ({"user": "nobody"}, 0),
-        ({"reason": "lowmemory"}, 2),
-        ({"reason": "no_candidates", "gshare": "MC 20"}, 2),
-        ({"status": "throttled"}, 1),
-        ({"status": "assigning"}, 1),
-        ({"nucleus": "fzk-lcg2", "reason": "lowmemory"}, 1),
-        ({"since": NOON}, 93),
-        ({"since": NOON + timedelta(seconds=1)}, 0),
-    ],
-)
-def test_filters_of_tasks(ask: Ask, filters: dict[str, Any], count: int) -> None:
-    assert ask(task_list, TaskFilters(**filters)).total == count
-
-
-def test_tasks_by_queue_and_page_by_page(ask: Ask) -> None:
-    at_bnl = ask(task_list, TaskFilters(queue="bnl")).tasks
-    assert at_bnl and all("BNL" in line.queues for line in at_bnl)
-    for filters in ({}, {"since": NOON - timedelta(hours=1)}):
-        all_tasks = [line.task.jeditaskid for line in ask(task_list, TaskFilters(**filters)).tasks]
-        collected: list[int] = []
-        after: int | None = 0
-        while after is not None and len(collected) <= len(all_tasks):
-            page = ask(task_list, TaskFilters(limit=8, after=after, **filters))
-            assert page.total == len(all_tasks)
-            collected += [line.task.jeditaskid for line in page.tasks]
-            after = page.next_after
-        assert collected == all_tasks and len(set(collected)) == len(collected) > 8
-
-
-def test_reasons_add_up_to_the_waiting_chunks_most_frequent_first(ask: Ask) -> None:
-    answer = ask(reasons)
-    for brokerage, number in answer.waiting.items():
-        assert sum(line.chunks for line in answer.lines if line.brokerage == brokerage) == number
-    chunks = [line.chunks for line in answer.lines]
-    assert chunks == sorted(chunks, reverse=True) and sum(answer.waiting.values()) == 9
-    assert all(line.chunks_before is None for line in answer.lines)  # no record from an hour before
-    analysis = ask(reasons, ReasonFilters(brokerage="analysis_job"))
-    assert {line.main_code for line in analysis.lines} == {"lowmemory", "throttled_running_jobs"}
 
 
 def test_a_queue_lists_its_jobs_rejections_and_near_misses(ask: Ask) -> None:
@@ -168,16 +106,6 @@ def test_no_list_scans_decisions(
     assert sum(reads) <= max_reads
 
 
-def test_states_can_be_limited_to_what_waits_at_a_brokerage(ask: Ask) -> None:
-    all_states = ask(lambda query: chunk_states(query.connection, query.now))
-    waiting = ask(lambda query: chunk_states(query.connection, query.now, waiting_at={"production_job"}))
-    assert (
-        waiting
-        == [state for state in all_states if state.brokerage == "production_job" and state.outcome != "brokered"]
-        != []
-    )
-
-
 def test_a_queue_that_is_no_candidate_says_why(ask: Ask) -> None:
     answer: QueueAnswer = ask(queue_answer, "BEIJING-LCG2", evaluate=False)
     codes = {line.brokerage: line.compared.value for line in answer.not_a_candidate if line.compared is not None}
@@ -248,55 +176,3 @@ def test_shares_add_up_to_their_parents(ask: Ask) -> None:
         children = [line for line in lines if line.parent == top.gshare]
         assert sum(line.target_percent for line in children) == pytest.approx(top.target_percent)
         assert sum(line.running_jobs for line in children) <= top.running_jobs
-
-
-def test_a_user_sees_throttles_caps_and_advice(ask: Ask) -> None:
-    answer = ask(user_answer, BUSY_USER.upper())
-    assert (answer.user, answer.running_jobs) == (BUSY_USER, 225.0)
-    assert [(throttle.condition, throttle.figure, throttle.cap) for throttle in answer.throttles] == [
-        ("running_jobs", 225.0, 150.0)
-    ]
-    assert answer.advice == {"throttled_running_jobs": "wait"}
-    assert {throttle.condition: throttle.cap for throttle in answer.caps}["queued_jobs"] == 300.0
-    with pytest.raises(NothingFound, match="did you mean etanaka"):
-        ask(user_answer, "etanak")
-
-
-def test_rules_count_their_rejections(ask: Ask) -> None:
-    answer = ask(rules, "production_job")
-    by_rule = {line.rule: line for line in answer.rules}
-    assert by_rule["memory_max"].decides_24h == 1 and by_rule["status"].rejections_24h > 0
-    assert [line.position for line in answer.rules] == list(range(1, len(answer.rules) + 1))
-
-
-def test_agents_with_their_cycles(ask: Ask) -> None:
-    answer = ask(service_answer)
-    line = {agent.agent: agent for agent in answer.agents}["production_job"]
-    assert (line.last_outcome, line.cycles_24h, line.failed_24h, line.pause) == ("done", 1, 0, None)
-    assert line.mean_s is not None and line.age_s is not None and line.age_s >= 0
-
-
-def test_an_unknown_job_and_an_unknown_pool(ask: Ask) -> None:
-    with pytest.raises(NothingFound, match="there is no job 1"):
-        ask(job_answer, 1)
-    with pytest.raises(NothingFound, match="there is no pool x"):
-        ask(pool_answer, "x")
-
-
-def test_the_history_names_the_main_reason(ask: Ask) -> None:
-    events = ask(history, TOO_MUCH_MEMORY).events
-    (decision,) = [event for event in events if event.event == "decision"]
-    assert decision.about["main_code"] == "lowmemory" and decision.about["times"] == 1
-    with pytest.raises(NothingFound):
-        ask(history, TOO_MUCH_MEMORY, NOON + timedelta(hours=1))
-
-
-def test_a_throttle_says_when_it_was_decided_and_when_it_is_retried(ask: Ask) -> None:
-    answer = ask(user_answer, BUSY_USER)
-    (line,) = [task_line for task_line in answer.tasks if task_line.throttle is not None]
-    (sentence,) = throttle_sentences(answer)
-    assert line.decided_at is not None and line.task.next_try_at is not None
-    assert f"; decided {day_and_moment(line.decided_at)}, next try {day_and_moment(line.task.next_try_at)}." in sentence
-    task = line.task.model_copy(update={"redecide": "each_cycle", "next_try_at": None})
-    each_cycle = answer.model_copy(update={"tasks": (line.model_copy(update={"task": task}),)})
-    assert [text.endswith(" UTC, decided again each cycle.") for text in throttle_sentences(each_cycle)] == [True]

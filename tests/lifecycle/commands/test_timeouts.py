@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from broker.store.connection.database import Database
 from tests.cli.commands import Command, runner
 from tests.conftest import TestServer
-from tests.store.lifecycle_grid import DAY, HOUR, ago, store
+from tests.lifecycle.lifecycle_grid import DAY, HOUR, ago, store
 from tests.store.small_work import all_rows
 
 ACTIVE = [

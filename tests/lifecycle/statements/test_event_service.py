@@ -12,7 +12,7 @@ from broker.lifecycle.model.rules import ACTIVE, RULES
 from broker.lifecycle.statements.scan import find_job
 from broker.store.connection.database import Database
 from broker.store.connection.tables import TableCatalogue
-from tests.store.lifecycle_grid import DAY, NOW, Rows, ago, due, read_inputs, run_once, store
+from tests.lifecycle.lifecycle_grid import DAY, NOW, Rows, ago, due, read_inputs, run_once, store
 from tests.store.small_work import all_rows
 
 TIMES = ("modificationtime", "statechangetime", "creationtime", "starttime", "endtime")

@@ -16,7 +16,7 @@ from broker.lifecycle.statements.actions import TABLES
 from broker.lifecycle.statements.scan import find_job, triggered_inactive_queues
 from broker.store.connection.database import Database
 from broker.store.connection.tables import TableCatalogue
-from tests.store.lifecycle_grid import (
+from tests.lifecycle.lifecycle_grid import (
     CONFIG,
     DAY,
     HOUR,

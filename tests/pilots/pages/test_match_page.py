@@ -15,7 +15,7 @@ from broker.web.mounting import page_parts
 from tests.api.serving import TOKEN, client_of, serving, shipped
 from tests.pilots.statements.test_job_match import add_jobs, follow
 from tests.pilots.statements.test_node_match import ask
-from tests.store.pool_grid import emptied, execute, publish_places, refresh, rows
+from tests.pools.pool_grid import emptied, execute, publish_places, refresh, rows
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ from broker.pools.statements.pool_registration import TaskRequirements, attach, 
 from broker.store.connection.database import Database
 from tests.pilots.panda.client import Client
 from tests.pilots.panda.pilot_grid import NOW, content, dataset, fill, follow, job, post, queue, record
-from tests.store.pool_grid import emptied, pool_for, publish_places, refresh
+from tests.pools.pool_grid import emptied, pool_for, publish_places, refresh
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from broker.pools.statements.pool_registration import TaskRequirements, attach
 from broker.store.connection.database import Database
 from tests.api.serving import client_of, serving
 from tests.pilots.statements.test_job_match import add_jobs, follow
-from tests.store.pool_grid import at, emptied, publish_places, refresh
+from tests.pools.pool_grid import at, emptied, publish_places, refresh
 
 PLACE = {"site": "SITE_A", "ce": "ce1", "queue": "long", "vo": "lhcb", "cpu_time_s": 1_000_000}
 JOBS = 40

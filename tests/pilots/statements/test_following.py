@@ -16,7 +16,7 @@ from broker.pilots.statements.task_queue_rows import CHANNEL, add_activated, fol
 from broker.store.connection.database import Database
 from broker.store.connection.tables import TableCatalogue
 from tests.pilots.statements.test_job_match import LONG, add_jobs, match_once
-from tests.store.pool_grid import at, emptied, execute, publish_places, refresh, rows
+from tests.pools.pool_grid import at, emptied, execute, publish_places, refresh, rows
 
 QUEUES = ["QUEUE_A", *(f"Q{number}" for number in range(9))]
 WAITING = "SELECT pandaid FROM broker.waiting_jobs ORDER BY 1"

@@ -17,7 +17,7 @@ from broker.pilots.statements.matches import RETRY_ELSEWHERE, Match, MatchOutcom
 from broker.store.connection.database import Database
 from broker.store.query_context import QueryContext
 from tests.pilots.statements.test_job_match import LONG, add_jobs, follow, match_once, matcher, states
-from tests.store.pool_grid import at, emptied, execute, publish_places, refresh, rows
+from tests.pools.pool_grid import at, emptied, execute, publish_places, refresh, rows
 
 BAD, OTHER = replace(LONG, host="bad"), replace(LONG, host="good")
 HOUR, UNTIL = timedelta(hours=1), at(100)

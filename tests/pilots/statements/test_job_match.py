@@ -23,7 +23,7 @@ from broker.pilots.statements.matches import Match, NoMatch
 from broker.pilots.statements.task_queue_rows import follow_jobs, weigh
 from broker.pools.statements.pool_registration import TaskRequirements, attach, register
 from broker.store.connection.database import Database
-from tests.store.pool_grid import at, emptied, execute, pool_for, publish_places, refresh, rows
+from tests.pools.pool_grid import at, emptied, execute, pool_for, publish_places, refresh, rows
 
 LONG = Pilot("SITE_A", "ce1", "long", "lhcb")
 SHORT = Pilot("SITE_A", "ce1", "short", "lhcb")

@@ -12,7 +12,7 @@ from psycopg.rows import tuple_row
 from broker.pilots.model.matcher import Pilot
 from broker.pilots.statements.task_queue_views import Views, place_of, read_place
 from broker.store.connection.database import Database
-from tests.store.pool_grid import at, emptied, execute, publish_places, refresh
+from tests.pools.pool_grid import at, emptied, execute, publish_places, refresh
 
 PILOTS = [
     Pilot("SITE_A", "ce1", "long", "lhcb"),

@@ -17,7 +17,7 @@ from broker.pilots.statements.matches import Match, NoMatch
 from broker.pools.statements.pool_registration import TaskRequirements, attach
 from broker.store.connection.database import Database
 from tests.pilots.statements.test_job_match import LONG, SHORT, add_jobs, follow, match_once, matcher
-from tests.store.pool_grid import PLACES, at, emptied, execute, publish_places, refresh, rows
+from tests.pools.pool_grid import PLACES, at, emptied, execute, publish_places, refresh, rows
 
 HOUR = JobSpecs((Spec(wall_time_s=3600),), "lhcb").canonical
 AT_NODE = replace(LONG, node=Node("SITE_A", wall_time_s=3600))

@@ -14,7 +14,7 @@ from broker.pilots.model.waiting_groups import WaitingGroups
 from broker.pilots.statements.waiting_group_reads import SharedGroups, read_groups
 from broker.store.connection.database import Database
 from tests.pilots.statements.test_job_match import add_jobs, follow
-from tests.store.pool_grid import at, emptied
+from tests.pools.pool_grid import at, emptied
 
 QUEUES = "ABCDE"
 PART = 2

@@ -20,7 +20,7 @@ from broker.pilots.statements.running_limits import Counted, LimitsOf, count_run
 from broker.pilots.statements.task_queue_rows import weigh
 from broker.store.connection.database import Database
 from tests.pilots.statements.test_job_match import LONG, add_jobs, follow, matcher
-from tests.store.pool_grid import at, emptied, execute, publish_places, refresh, rows
+from tests.pools.pool_grid import at, emptied, execute, publish_places, refresh, rows
 
 MC = ("SITE_A", "simul")
 

@@ -10,7 +10,7 @@ from broker.pilots.statements.matches import Match
 from broker.pools.statements.pool_registration import TaskRequirements, attach
 from broker.store.connection.database import Database
 from tests.pilots.statements.test_job_match import add_jobs, follow, matcher
-from tests.store.pool_grid import at, emptied, publish_places, refresh, rows
+from tests.pools.pool_grid import at, emptied, publish_places, refresh, rows
 
 
 @pytest.fixture

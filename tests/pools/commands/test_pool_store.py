@@ -12,7 +12,7 @@ from broker.pools.statements.pool_registration import TaskRequirements, attach, 
 from broker.store.connection.database import Database
 from tests.cli.commands import Command, runner
 from tests.pilots.statements.test_job_match import add_jobs, follow
-from tests.store.pool_grid import PLACES, at, emptied, execute, pool_for, publish_places, refresh
+from tests.pools.pool_grid import PLACES, at, emptied, execute, pool_for, publish_places, refresh
 
 PLACE = ("--site", "SITE_A", "--ce", "ce1", "--queue")
 ELSEWHERE = ("--site", "SITE_B", "--ce", "ce1", "--queue", "QUEUE_B")

@@ -9,7 +9,7 @@ from broker.pools.statements.pool_refresh import RefreshState, new_mapping, refr
 from broker.pools.statements.pool_registration import register
 from broker.pools.statements.resource_versions import current
 from broker.store.connection.database import Database
-from tests.store.pool_grid import (
+from tests.pools.pool_grid import (
     PLACES,
     at,
     emptied,

@@ -23,7 +23,7 @@ from broker.pools.statements.pool_registration import (
 )
 from broker.pools.statements.resource_versions import MOST_VERSIONS, BadResources, ResourceText, current, publish
 from broker.store.connection.database import Database
-from tests.store.pool_grid import (
+from tests.pools.pool_grid import (
     PLACES,
     add_task,
     at,

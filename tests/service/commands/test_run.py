@@ -15,7 +15,7 @@ from broker.store.connection.database import Database
 from broker.store.service import agent_pauses, services
 from tests.agents.lifecycle.test_brake import add_jobs
 from tests.fault.processes import load_grid, made_jobs, take_lease
-from tests.store.lifecycle_grid import store
+from tests.lifecycle.lifecycle_grid import store
 
 pytestmark = pytest.mark.slow
 
