@@ -1,4 +1,4 @@
-"""PanDA ends the brokerage of a task if a remaining queue has no output endpoint for production."""
+"""No queue is kept while a remaining one lacks an output endpoint for production: PanDA then ends the brokerage."""
 
 from __future__ import annotations
 
