@@ -14,7 +14,6 @@ from tests import kept_database
 from tests.conftest import TestServer
 from tests.kept_database import KeptDatabase
 
-
 SMALL_SCHEMA = """
 CREATE SCHEMA doma_panda;
 CREATE SCHEMA broker;
