@@ -21,7 +21,7 @@ from benchmarks.measuring import asked_folder, report  # noqa: E402
 from benchmarks.stored_cycles import day_of_cycles  # noqa: E402
 from broker.flow.model.quality import Measured  # noqa: E402
 from broker.store.decisions.stored_cycles import cycle_keys  # noqa: E402
-from broker.tuning.statements.gdpconfig_rows import TuningStore  # noqa: E402
+from broker.store.gdpconfig_rows import TuningStore  # noqa: E402
 from broker.whatif.model.cases import Case, ProfileRules  # noqa: E402
 from broker.whatif.statements.case_rows import read_case  # noqa: E402
 

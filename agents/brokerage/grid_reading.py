@@ -25,10 +25,10 @@ from broker.snapshot.snapshot import Snapshot, snapshot_id
 from broker.snapshot.source import JobStatistics, Source, SourceLimit, assess
 from broker.snapshot.source_list import grid_sources, limits_of, outside_sources
 from broker.store.connection.tables import TableCatalogue
+from broker.store.gdpconfig_rows import TuningStore
 from broker.store.snapshots import stored_snapshots as snapshots
 from broker.store.snapshots.source_reads import CachedPart, ReadingCache, SourceReader, read_sources
 from broker.store.snapshots.stored_snapshots import EncodedSnapshot
-from broker.tuning.statements.gdpconfig_rows import TuningStore
 from broker.yaml_text import read_yaml
 
 OLDEST_COPY_S = 3600.0

@@ -26,7 +26,7 @@ from broker.snapshot.build_classes import known_sites
 from broker.store.classes import class_rows
 from broker.store.classes.class_inputs import count_jobs, read_site_rows, read_tasks, read_user_jobs
 from broker.store.connection.tables import TableCatalogue
-from broker.tuning.statements.gdpconfig_rows import TuningStore
+from broker.store.gdpconfig_rows import TuningStore
 
 #: How long the class of a queue is valid for the evaluation of users.
 SITE_CLASS_VALID_S = 7200.0

@@ -34,6 +34,7 @@ from broker.feeds.model.cric.queues import panda_site_table, queue_table, relati
 from broker.feeds.model.rows import Key, MappedTable
 from broker.feeds.statements import table_writing
 from broker.fetching.documents import Document
+from broker.store.reads import grid_names
 
 FORGOTTEN_AFTER = timedelta(days=7)
 """Queues that CRIC has not listed, and network values not updated, for this long are removed."""
@@ -142,8 +143,8 @@ class _Planner:
         """The tables whose documents are all present, at least one of them fetched in this cycle."""
         tables: list[Planned] = []
         missing: dict[str, str] = {}
-        sites = table_writing.site_names(connection, self._context.database.names)
-        self._site_of = table_writing.endpoint_sites(connection, self._context.database.names)
+        sites = grid_names.site_names(connection, self._context.database.names)
+        self._site_of = grid_names.endpoint_sites(connection, self._context.database.names)
         for table, needed in _NEEDED.items():
             absent = [name for name in needed if name not in self._documents]
             if not absent and self._attempted & {*needed, *_ALSO.get(table, ())}:

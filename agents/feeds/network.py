@@ -10,7 +10,7 @@ from agents.feeds.obtaining import FeedOptions, obtain
 from agents.service.base import Agent, CycleContext, CycleReport
 from broker.errors import Refused
 from broker.feeds.model.network_metrics import metric_table
-from broker.feeds.statements import table_writing
+from broker.store.reads import grid_names
 
 METRICS = "metrics"
 
@@ -58,7 +58,7 @@ class NetworkAgent(Agent[NetworkOptions]):
         def plan(connection: sa.Connection) -> Plan:
             if document is None:
                 return Plan((), forgets=(too_old,))
-            table = metric_table(document, table_writing.site_names(connection, names), context.now)
+            table = metric_table(document, grid_names.site_names(connection, names), context.now)
             return Plan((Planned(table, removes=False),), forgets=(too_old,))
 
         limits = Limits(1.0 if allow else self.options.max_shrink, self.options.max_left_out)

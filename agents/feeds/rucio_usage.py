@@ -15,11 +15,11 @@ from agents.service.base import CycleContext, CycleReport
 from broker.feeds.model.rucio.questions import NotAtRucio
 from broker.feeds.model.rucio.quotas import GLOBAL, LOCAL, Usage, quota_table
 from broker.feeds.model.rucio.space import space_table, usage_of_rows
-from broker.feeds.statements import table_writing
 from broker.feeds.statements.table_writing import accounts
 from broker.fetching.documents import Document, DocumentRefused, Validators
 from broker.snapshot.sources.quota import QUOTA_REFRESH
 from broker.store.connection.tables import TableCatalogue
+from broker.store.reads import grid_names
 from broker.store.snapshots.feed_documents import StoredDocument
 
 QUOTAS = "quotas"
@@ -146,7 +146,7 @@ class RucioSpaceAgent(RucioAgent[SpaceOptions]):
         def plan(connection: sa.Connection) -> Plan:
             if document is None:
                 return Plan(())
-            endpoints = table_writing.endpoint_names(connection, names)
+            endpoints = grid_names.endpoint_names(connection, names)
             return Plan((Planned(space_table(document, endpoints, context.now), removes=False),))
 
         limits = Limits(1.0 if self.options.allow_shrink else self.options.max_shrink, self.options.max_left_out)
@@ -160,7 +160,7 @@ class RucioSpaceAgent(RucioAgent[SpaceOptions]):
 
     def _query(self, context: CycleContext) -> Mapping[str, Obtained]:
         with context.database.read_snapshot() as connection:
-            endpoints = sorted(table_writing.endpoint_names(connection, context.database.names))
+            endpoints = sorted(grid_names.endpoint_names(connection, context.database.names))
         rucio = paced(self._connect(self.options), Pace(context, self.options.requests_per_s))
 
         def usage(endpoint: str) -> dict[str, Any]:

@@ -43,7 +43,7 @@ from broker.flow.statements.quality_rows import QualityRow
 from broker.gdpconfig.catalogue import Value, shipped_catalogue
 from broker.store.connection.tables import TableCatalogue
 from broker.store.decisions.stored_cycles import CycleKey, cycle_keys
-from broker.tuning.statements.gdpconfig_rows import TuningStore
+from broker.store.gdpconfig_rows import TuningStore
 from broker.whatif.model.cases import Case, ProfileRules
 from broker.whatif.statements.case_rows import read_case
 

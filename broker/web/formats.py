@@ -9,8 +9,8 @@ from urllib.parse import quote
 from markupsafe import Markup, escape
 
 from broker.api.presenting import to_path
-from broker.decisions.answers.phrases import number, with_unit
 from broker.domain.instants import aware, length
+from broker.domain.words import number, with_unit
 
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(9), 11, 12, *range(14, 32), 127, *range(128, 160))}
 #: Characters that turn the direction of text around, so that a name looks like another one.

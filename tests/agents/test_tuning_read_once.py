@@ -9,9 +9,9 @@ from agents.service.base import CycleContext, CycleRequest
 from agents.service.configuration import ProcessSettings
 from agents.service.cycle import open_run, run_cycle
 from broker.store.connection.database import Database
+from broker.store.gdpconfig_rows import TuningStore
 from broker.store.service import leases
 from broker.store.service.leases import LeaseTerms
-from broker.tuning.statements.gdpconfig_rows import TuningStore
 from tests.fault.processes import NOW, SEED, load_grid
 
 BY_TUNING = (

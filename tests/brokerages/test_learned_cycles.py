@@ -19,9 +19,9 @@ from broker.snapshot.build import build_snapshot
 from broker.snapshot.raw import decode
 from broker.store.connection.database import Database
 from broker.store.decisions.stored_cycles import stored_cycles
+from broker.store.gdpconfig_rows import TuningStore
 from broker.store.scenarios.load_dump import load
 from broker.store.scenarios.scenario_file import Scenario
-from broker.tuning.statements.gdpconfig_rows import TuningStore
 from broker.whatif.answers.stored_cases import Selection, stored_cases
 from broker.whatif.model.cases import Case, Change, ProfileRules
 from broker.whatif.model.comparison import Totals

@@ -33,6 +33,8 @@ ALLOWED: dict[str, list[str]] = {entry["package"]: entry["imports"] for entry in
     entry["layer"]: entry["imports"] for entry in HOUSE["layers"]
 }
 EXCEPTIONS: dict[str, set[str]] = {entry["package"]: set(entry["imports"]) for entry in HOUSE["exceptions"]}
+# The number of exceptions; it may only fall. Lower it when one goes.
+MOST_EXCEPTIONS = 67
 # The packages that "kernel" means in a list of imports.
 KERNEL = (
     "domain",
@@ -218,6 +220,10 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
     imports = imports_between_modules()
     assert len(imports) > 1000
     assert first_circle(imports) == []
+
+
+def test_no_exception_is_added() -> None:
+    assert sum(len(exceptions) for exceptions in EXCEPTIONS.values()) == MOST_EXCEPTIONS
 
 
 def test_packages_that_decide_do_no_input_or_output() -> None:

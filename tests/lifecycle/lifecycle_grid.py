@@ -16,12 +16,12 @@ from broker.lifecycle.statements.actions import JobAction
 from broker.lifecycle.statements.scan import find_due
 from broker.store.connection.database import Database
 from broker.store.connection.tables import TableCatalogue
+from broker.store.gdpconfig_rows import TuningStore
 from broker.store.scenarios.load_dump import load
 from broker.store.scenarios.scenario_file import Scenario
 from broker.store.service import leases
 from broker.store.service.agent_runs import RunRecord
 from broker.store.service.leases import LeaseTerms
-from broker.tuning.statements.gdpconfig_rows import TuningStore
 
 NOW = datetime(2026, 8, 1, 12, tzinfo=UTC)
 MINUTE, HOUR, DAY = 60, 3600, 86400

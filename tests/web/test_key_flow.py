@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 import httpx
 
 from broker.api.server import ApiServer
+from broker.store.gdpconfig_rows import TuningEvent
 from broker.tuning.pages.key_flow import lately_sentence, ways_back
-from broker.tuning.statements.gdpconfig_rows import TuningEvent
 from tests.api.serving import client_of
 from tests.web.test_other_pages import figures as words_of
 

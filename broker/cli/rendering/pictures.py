@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from broker.decisions.answers.phrases import several
+from broker.domain.words import several
 from broker.history.answers.history import event_sentence
 from broker.whatif.model.plot import AFTER, BEFORE, new_figure, plain_label, save
 

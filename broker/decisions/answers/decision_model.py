@@ -15,14 +15,13 @@ from pydantic import Field
 from broker.domain.decisions import Decision, Observation, Redecide
 from broker.domain.ready_check import Check
 from broker.domain.rejection_counts import Counts, Rejection
+from broker.domain.words import Figure
 from broker.engine.analysis.throttle import Throttle
 from broker.engine.job.placement import FLOW, FLOW_FIGURES
 from broker.engine.shared.answer import CandidateVerdict as CandidateAnswer, RuleVerdict
 from broker.feeds.statements.queue_pins import HeldField
 from broker.forecasts.answers.forecasts import ForecastLine
 from broker.store.query_context import ResponseModel
-
-Figure = float | int | str | bool | None
 
 
 class FilterSummary(ResponseModel):

@@ -18,8 +18,8 @@ from broker.errors import NotFound, Refused
 from broker.grid.answers.grid import snapshot_of
 from broker.store.connection.database import Database
 from broker.store.decisions import decision_rows as decisions
+from broker.store.gdpconfig_rows import TuningStore
 from broker.store.query_context import Evaluation, Proceed, proceed
-from broker.tuning.statements.gdpconfig_rows import TuningStore
 
 Warn = Callable[[str], None]
 

@@ -31,9 +31,9 @@ from broker.gdpconfig.catalogue import UnknownKeyError, Value, ValueRefusedError
 from broker.grid.answers.grid import snapshot_of
 from broker.grid.answers.misses_at_queue import with_field
 from broker.rules.contract import Filter, GroupFilter, LoadCut, Rule
+from broker.store.gdpconfig_rows import TuningStore
 from broker.store.query_context import Evaluation, Proceed, QueryContext, proceed
 from broker.store.snapshots.stored_snapshots import SnapshotLostError
-from broker.tuning.statements.gdpconfig_rows import TuningStore
 
 #: Number of times the interval is halved: the figure is found to a hundredth of the request.
 HALVINGS = 7

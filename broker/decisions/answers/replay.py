@@ -39,10 +39,10 @@ from broker.errors import BrokerError, NotFound, Refused
 from broker.gdpconfig.catalogue import shipped_catalogue
 from broker.snapshot.snapshot import Snapshot
 from broker.store.decisions.stored_cycles import StoredCycle, cycles_of, whole as cycles_are_whole
+from broker.store.gdpconfig_rows import TuningStore
 from broker.store.scenarios.scenario_file import read_document
 from broker.store.snapshots.snapshot_file import from_document
 from broker.store.snapshots.stored_snapshots import encoded_snapshot, header, stored_snapshot
-from broker.tuning.statements.gdpconfig_rows import TuningStore
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,8 @@ from broker.decisions.answers.decision_model import (
     Verdict,
 )
 from broker.decisions.answers.known_reasons import about_work, cure, no_queue_that
-from broker.decisions.answers.phrases import comparison, many, moment, number, several, throttle, with_unit
+from broker.decisions.answers.phrases import comparison, throttle
+from broker.domain.words import many, moment, number, several, with_unit
 from broker.engine.job.placement import FLOW_REASONS
 
 #: What binds at a queue without jobs, where the jobs of a cycle were placed together.

@@ -22,9 +22,9 @@ from broker.gdpconfig import Tuning
 from broker.grid.answers.grid import snapshot_of
 from broker.snapshot.snapshot import Snapshot
 from broker.store.decisions.stored_cycles import NoSuchDecision, one_decision
+from broker.store.gdpconfig_rows import TuningStore
 from broker.store.query_context import QueryContext
 from broker.store.snapshots.stored_snapshots import SnapshotLostError
-from broker.tuning.statements.gdpconfig_rows import TuningStore
 
 BrokerageT = TypeVar("BrokerageT", bound=Brokerage[Any, Any])
 BatchT = TypeVar("BatchT")

@@ -23,7 +23,7 @@ from broker.decisions.answers.decision_model import (
     WhyNotLine,
     is_of_program,
 )
-from broker.decisions.answers.phrases import comparison, many, several
+from broker.decisions.answers.phrases import comparison
 from broker.decisions.answers.sentences import (
     candidate_sentence,
     cure_sentence,
@@ -38,6 +38,7 @@ from broker.decisions.answers.sentences import (
     waiting_sentence,
 )
 from broker.domain.rejection_counts import Counts
+from broker.domain.words import many, several
 from broker.errors import NOT_PLACED
 from broker.store.query_context import QueryContext
 

@@ -19,7 +19,7 @@ from broker.cli.output import console, print_json, print_table, remark
 from broker.decisions.answers.replay import Difference, Replayed, Replayer, replayed_file
 from broker.errors import FAILED, WRONG_USAGE, BrokerError, NotFound
 from broker.store.decisions.stored_cycles import CycleKey, StoredCycle, cycle_keys, one_decision, read_cycle, whole
-from broker.tuning.statements.gdpconfig_rows import TuningStore
+from broker.store.gdpconfig_rows import TuningStore
 
 DEFAULT_SPAN = "24h"
 SHOWN_DIFFERENCES = 40

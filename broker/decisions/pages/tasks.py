@@ -20,7 +20,7 @@ from broker.api.guarded_route import allow
 from broker.api.state import LARGEST_ID, At, Moment, Name, State, TaskId, Who, aware, query_context
 from broker.decisions.answers.decision import read_task_decision
 from broker.decisions.answers.decision_model import ExplainedDecision, TaskDecision, WhyNot, is_of_program
-from broker.decisions.answers.phrases import comparison, throttle, with_unit
+from broker.decisions.answers.phrases import comparison, throttle
 from broker.decisions.answers.sentences import (
     candidate_sentence,
     cure_sentence,
@@ -34,6 +34,7 @@ from broker.decisions.answers.sentences import (
 )
 from broker.decisions.answers.why_not import read_why_not
 from broker.decisions.routes.tasks import refuse_names
+from broker.domain.words import with_unit
 from broker.history.answers.history import History, HistoryEvent, event_sentence, history
 from broker.history.answers.job import jobs_of_tasks
 from broker.history.answers.job_models import JobsOfTasks

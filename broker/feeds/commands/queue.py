@@ -15,10 +15,10 @@ from broker.domain.queue_fields import BadFieldValue, field_value
 from broker.errors import REFUSED, WRONG_USAGE, BrokerError
 from broker.feeds.statements.feed_runs import ChangeRecord, changes_of_queue
 from broker.feeds.statements.queue_pins import Pin, end_pin, held_pins, pins_of_queue, set_pin
-from broker.feeds.statements.table_writing import queue_names
 from broker.grid.commands.queues import SHOW_ELSEWHERE, show_queue
 from broker.store.connection.database import Database
 from broker.store.query_context import known_name
+from broker.store.reads.grid_names import queue_names
 from broker.tuning.answers.values import Editor, editor_name
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from broker.api.problems import Problem
 from broker.api.state import State, Who, editor, moment
 from broker.domain.queue_fields import BadFieldValue, field_value
 from broker.feeds.statements.queue_pins import PinLine, end_pin, held_pins, pins_of_queue, set_pin
-from broker.feeds.statements.table_writing import queue_is_known
+from broker.store.reads.grid_names import queue_is_known
 
 router = guarded_router(tag="operations")
 

@@ -23,10 +23,10 @@ from broker.gdpconfig import Tuning
 from broker.grid.answers.models import JobNumbers, LinkLine
 from broker.snapshot.snapshot import Snapshot
 from broker.store.connection.plain_rows import tuples
+from broker.store.gdpconfig_rows import TuningStore
 from broker.store.query_context import QueryContext
 from broker.store.snapshots.stored_snapshots import SnapshotLostError, last_of_agents, stored_snapshot
 from broker.store.summaries.reason_counts import decision_counts, queue_totals
-from broker.tuning.statements.gdpconfig_rows import TuningStore
 
 SNAPSHOT_CACHE_SIZE = 4
 _snapshot_cache: OrderedDict[str, Snapshot] = OrderedDict()

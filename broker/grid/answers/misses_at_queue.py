@@ -11,10 +11,10 @@ import numpy as np
 
 from broker.brokerages.job.brokerage import JobBrokerage
 from broker.brokerages.registry import brokerage as brokerage_of
-from broker.decisions.answers.decision_model import Figure
 from broker.decisions.answers.rules_in_force import rules_in_force
 from broker.decisions.answers.stored_chunks import Group, groups_of
 from broker.domain.decisions import Observation
+from broker.domain.words import Figure
 from broker.engine.job.why_not import why_not
 from broker.grid.answers.models import NearMiss
 from broker.history.answers.stored_states import ChunkState

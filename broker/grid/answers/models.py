@@ -7,8 +7,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from broker.decisions.answers.decision_model import Figure
 from broker.domain.decisions import Observation
+from broker.domain.words import Figure
 from broker.feeds.statements.queue_pins import HeldField
 from broker.outcomes.answers.outcomes import PlaceHealth
 from broker.store.query_context import ResponseModel

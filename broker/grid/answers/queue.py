@@ -16,11 +16,12 @@ import numpy as np
 
 from broker.brokerages.job.brokerage import JobBrokerage
 from broker.brokerages.registry import brokerage as brokerage_of
-from broker.decisions.answers.phrases import comparison, day_and_moment, many, with_unit
+from broker.decisions.answers.phrases import comparison
 from broker.decisions.answers.rules_in_force import brokerages_in_force, rules_in_force
 from broker.decisions.answers.stored_chunks import Group, groups_of
 from broker.domain.decisions import Observation
 from broker.domain.rejection_counts import QueueCount, unified_of
+from broker.domain.words import day_and_moment, many, with_unit
 from broker.feeds.statements.feed_runs import changes_of_queue
 from broker.feeds.statements.queue_pins import PinLine, held_pins, pins_of_queue
 from broker.grid.answers.grid import (

@@ -10,7 +10,7 @@ from broker.cli.context import Json, query_context
 from broker.cli.elsewhere import Arguments, Document, RemoteAnswer
 from broker.cli.output import Column, print_json, print_table, say
 from broker.cli.rendering.cells import Percent
-from broker.decisions.answers.phrases import many
+from broker.domain.words import many
 from broker.grid.answers.models import Nuclei, NucleusAnswer
 from broker.grid.answers.queues import nuclei, nucleus_answer
 

@@ -10,7 +10,7 @@ from broker.cli.context import Json, query_context
 from broker.cli.elsewhere import Arguments, Document, RemoteAnswer
 from broker.cli.output import Column, print_facts, print_json, print_table, say
 from broker.cli.rendering.cells import Since
-from broker.decisions.answers.phrases import with_unit
+from broker.domain.words import with_unit
 from broker.grid.answers.models import BrokerageAtQueue, QueueAnswer, QueueFilters, Queues
 from broker.grid.answers.queue import near_miss_sentence, queue_answer, queue_sentences
 from broker.grid.answers.queues import queues as all_queues

@@ -14,8 +14,8 @@ from broker.errors import WRONG_USAGE, BrokerError
 from broker.grid.answers import shares as share_changes
 from broker.grid.answers.shares import ShareEdit
 from broker.grid.statements import share_rows
+from broker.store.gdpconfig_rows import TuningStore
 from broker.tuning.answers.values import Editor, editor_name
-from broker.tuning.statements.gdpconfig_rows import TuningStore
 
 app = typer.Typer(no_args_is_help=True)
 

@@ -17,13 +17,13 @@ from broker.gdpconfig.catalogue import shipped_catalogue
 from broker.snapshot.raw import SnapshotCorruptError
 from broker.store.connection.database import Database
 from broker.store.decisions.stored_cycles import stored_cycles
+from broker.store.gdpconfig_rows import TuningStore
 from broker.store.scenarios.scenario_file import Scenario, read_document, write_scenario, write_text
 from broker.store.snapshots import stored_snapshots as snapshots
 from broker.store.snapshots.snapshot_file import MARK, SnapshotFile, from_document, to_document
 from broker.store.snapshots.snapshot_overview import SourceLine, newest_id, sources_of, stored_snapshots, total_bytes
 from broker.store.snapshots.snapshot_scenario import scenario_of
 from broker.store.snapshots.stored_snapshots import EncodedSnapshot, NoSuchSnapshot, SnapshotLostError, encoded_snapshot
-from broker.tuning.statements.gdpconfig_rows import TuningStore
 from broker.whatif.answers.stored_cases import snapshot_of_scenario
 
 app = typer.Typer(no_args_is_help=True)

@@ -15,10 +15,10 @@ from typing import Any
 from broker.codec.decision_counts import NO_CANDIDATES
 from broker.codec.reason_at_queue import counts_of
 from broker.decisions.answers.decision import no_decision
-from broker.decisions.answers.phrases import number
 from broker.domain.decisions import StoredDecision
 from broker.domain.instants import length
 from broker.domain.rejection_counts import rejection_counts, unified_of
+from broker.domain.words import number
 from broker.feeds.statements.feed_runs import ChangeRecord, changes_of_queue
 from broker.feeds.statements.queue_pins import Pin, pins_of_queue
 from broker.history.answers.job import failures_of

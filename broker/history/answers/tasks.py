@@ -22,7 +22,6 @@ from broker.domain.task_states import NO_LONGER_BROKERED
 from broker.domain.work import DroppedRow
 from broker.engine.analysis.throttle import Throttle
 from broker.errors import MOST_NEAR, WRONG_USAGE, BrokerError, nearest
-from broker.feeds.statements.table_writing import queue_names, site_names
 from broker.formats.model.sss.states import GROUP_STATE_OF
 from broker.grid.answers.grid import last_snapshot
 from broker.grid.answers.models import QueueFilters
@@ -45,6 +44,7 @@ from broker.history.statements.task_facts import (
 from broker.snapshot.build_classes import share_values
 from broker.store.classes.class_inputs import read_share_rows
 from broker.store.query_context import QueryContext
+from broker.store.reads.grid_names import queue_names, site_names
 from broker.store.summaries.chunk_states import decided_after
 
 

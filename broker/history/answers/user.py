@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 from broker.decisions.answers.decision_model import TaskFacts
 from broker.decisions.answers.known_reasons import who_can_act
-from broker.decisions.answers.phrases import day_and_moment, throttle
+from broker.decisions.answers.phrases import throttle
 from broker.domain.analysis import AnalysisGrid, OwnerJobs
 from broker.domain.classification import TASK_CLASS_NAMES
+from broker.domain.words import day_and_moment
 from broker.engine.analysis.throttle import QUEUED_TIMES, USER_CORES, USER_JOBS, Throttle
 from broker.gdpconfig import Tuning
 from broker.grid.answers.grid import last_snapshot, tuning_in_force

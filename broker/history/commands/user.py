@@ -10,7 +10,7 @@ from broker.cli.context import Json, query_context
 from broker.cli.elsewhere import RemoteAnswer
 from broker.cli.output import print_json, print_table, say
 from broker.decisions.answers.known_reasons import cure
-from broker.decisions.answers.phrases import many, number, size
+from broker.domain.words import many, number, size
 from broker.history.answers.list_models import TaskFilters, TaskList, UserAnswer
 from broker.history.answers.user import throttle_sentences, user_answer
 from broker.history.commands.tasks import show_tasks

@@ -12,7 +12,7 @@ from itertools import groupby
 from typing import Any
 
 from broker.history.statements.history_reads import ActionLine, DecisionLine, LeftLine, StatusLine, TaskRecord
-from broker.tuning.statements.gdpconfig_rows import TuningEvent
+from broker.store.gdpconfig_rows import TuningEvent
 
 Event = dict[str, Any]
 

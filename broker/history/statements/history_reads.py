@@ -18,7 +18,7 @@ from broker.store.connection.database import Database
 from broker.store.connection.tables import Names, TableCatalogue
 from broker.store.decisions import legends
 from broker.store.decisions.decision_rows import COLUMNS, TABLE, decisions_of, unreadable, with_live_counts
-from broker.tuning.statements.gdpconfig_rows import TuningEvent, TuningStore
+from broker.store.gdpconfig_rows import TuningEvent, TuningStore
 
 # there may be thousands: read without the bulk of a row, bypassing the layers that look up columns by name
 _READ_LINES = f"""

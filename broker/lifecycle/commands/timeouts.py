@@ -26,7 +26,7 @@ from broker.lifecycle.statements.actions import JobAction
 from broker.lifecycle.statements.scan import find_due, find_job, triggered_inactive_queues
 from broker.store.connection.database import Database
 from broker.store.connection.tables import TableCatalogue
-from broker.tuning.statements.gdpconfig_rows import TuningStore
+from broker.store.gdpconfig_rows import TuningStore
 
 At = Annotated[str | None, at_option("Check as of this time")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object per line on stdout.")]

@@ -8,7 +8,6 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from broker.feeds.statements.table_writing import queue_names
 from broker.history.answers.tasks import known_value
 from broker.pilots.model.pilot_demand import sentence
 from broker.pilots.statements import pilot_demand as rows
@@ -16,6 +15,7 @@ from broker.pilots.statements.pilot_demand import DemandRow
 from broker.store.connection.database import Database
 from broker.store.connection.tables import Names
 from broker.store.query_context import ResponseModel
+from broker.store.reads.grid_names import queue_names
 
 LIMIT_S = 10.0
 _NOW = sa.text("SELECT clock_timestamp()")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from broker.feeds.statements.table_writing import queue_names
 from broker.history.answers.tasks import known_value
 from broker.store.connection.tables import Names
+from broker.store.reads.grid_names import queue_names
 
 _READ_PLACES = sa.text("SELECT DISTINCT site, ce, queue FROM broker.resource_queues")
 

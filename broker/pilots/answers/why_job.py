@@ -11,7 +11,6 @@ import sqlalchemy as sa
 from psycopg.rows import tuple_row
 from pydantic import BaseModel
 
-from broker.feeds.statements.table_writing import queue_names
 from broker.history.answers.tasks import known_value
 from broker.matching.specs.judge import Miss
 from broker.matching.specs.spec import JobSpecs, NotCanonical
@@ -22,6 +21,7 @@ from broker.pilots.statements.presented_nodes import SeenNode, known_tags, read_
 from broker.pilots.statements.running_limits import JOB_TYPE, LimitState, limits_at
 from broker.store.connection.database import Database
 from broker.store.query_context import NothingFound, QueryContext
+from broker.store.reads.grid_names import queue_names
 
 LOOKED_BACK = timedelta(hours=24)
 MOST_FITS = 100

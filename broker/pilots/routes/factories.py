@@ -15,10 +15,10 @@ from broker.api.guarded_route import allow, guarded_router
 from broker.api.presenting import After, Limit, Page, answer, slice_of
 from broker.api.problems import Problem
 from broker.api.state import State
-from broker.feeds.statements.table_writing import queue_is_known
 from broker.pilots.answers.pilot_demand import QueueDemand, pilot_demand
 from broker.pilots.statements import demand
 from broker.pilots.statements.demand import DemandLine
+from broker.store.reads.grid_names import queue_is_known
 
 router = guarded_router(tag="factories")
 

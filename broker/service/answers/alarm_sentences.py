@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from broker.decisions.answers.phrases import number, with_unit
+from broker.domain.words import number, with_unit
 from broker.service.answers.models import Alarm
 
 #: From this number on, alarms of one kind are shown as one line.

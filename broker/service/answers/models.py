@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from broker.decisions.answers.decision_model import Figure
+from broker.domain.words import Figure
 from broker.store.query_context import ResponseModel
 from broker.store.service.acknowledged_alarms import Acknowledgement
 from broker.store.service.agent_pauses import PauseLine

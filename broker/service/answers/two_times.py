@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from broker.brokerages.registry import brokerage, offered
 from broker.decisions.answers.known_reasons import reasons_of
-from broker.decisions.answers.phrases import day_and_moment
+from broker.domain.words import day_and_moment
 from broker.service.answers.flow import HOUR, last_60_minutes
 from broker.service.answers.overview import ChangeMark, changes_between
 from broker.service.statements import flow_reads

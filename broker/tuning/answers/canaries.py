@@ -21,10 +21,10 @@ from broker.gdpconfig.catalogue import shipped_catalogue
 from broker.gdpconfig.proposals import Canary, Proposal, check_canary, proposed
 from broker.gdpconfig.publish import vo_to_edit
 from broker.store.connection.database import Database
+from broker.store.gdpconfig_rows import REASON_MAX_CHARACTERS, Json, TuningStore
 from broker.tuning.answers.values import typed_value
 from broker.tuning.statements import canaries, refused_changes
 from broker.tuning.statements.canaries import OutcomeOfGroup
-from broker.tuning.statements.gdpconfig_rows import REASON_MAX_CHARACTERS, Json, TuningStore
 from broker.tuning.statements.refused_changes import Attempt, RefusedChange
 from broker.whatif.answers.previews import newest_preview
 

@@ -18,7 +18,7 @@ from broker.gdpconfig.publish import Published, RowChange, differences
 from broker.gdpconfig.tuning import UNPUBLISHED_VERSION
 from broker.gdpconfig.values import ConfigRow, from_text
 from broker.store.connection.database import Database
-from broker.tuning.statements.gdpconfig_rows import ChangedRow, Json, TuningEvent, TuningStore
+from broker.store.gdpconfig_rows import ChangedRow, Json, TuningEvent, TuningStore
 
 
 class KeyValue(BaseModel):

@@ -28,11 +28,11 @@ from broker.errors import WRONG_USAGE, BrokerError, Refused
 from broker.gdpconfig.catalogue import shipped_catalogue
 from broker.gdpconfig.proposals import Canary, Proposal, check_canary, proposed, read_proposals
 from broker.store.connection.database import Database
+from broker.store.gdpconfig_rows import TuningStore
 from broker.tuning.answers.canaries import MOST_MOVED, Counted, LimitedChange, canary_answer, judged, reason_within
 from broker.tuning.answers.values import Editor, editor_name
 from broker.tuning.statements import canaries
 from broker.tuning.statements.canaries import OutcomeOfGroup
-from broker.tuning.statements.gdpconfig_rows import TuningStore
 from broker.whatif.answers.stored_cases import NothingStored, Selection, stored_cases
 from broker.whatif.commands.what_if import affected, cores, progress, report, report_skipped_tasks
 from broker.whatif.commands.what_if_report import show

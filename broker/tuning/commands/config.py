@@ -18,10 +18,10 @@ from broker.gdpconfig.publish import Published, differences, vo_to_edit
 from broker.gdpconfig.reference import default_in_words, render_reference, scope_in_words, shown
 from broker.gdpconfig.tuning import UNPUBLISHED_VERSION
 from broker.gdpconfig.values import ConfigRow, from_text
+from broker.store.gdpconfig_rows import TuningStore
 from broker.tuning.answers.canaries import MOST_MOVED, LimitedChange, refusals
 from broker.tuning.answers.values import Editor, editor_name, key_detail, key_summary, value_change
 from broker.tuning.commands.canary import canary
-from broker.tuning.statements.gdpconfig_rows import TuningStore
 
 if TYPE_CHECKING:
     from gridbroker_client import BrokerClient

@@ -13,11 +13,11 @@ from broker.api.guarded_route import allow
 from broker.api.problems import Problem
 from broker.api.state import State, Who, editor
 from broker.decisions.answers.reason_codes import all_rules
+from broker.store.gdpconfig_rows import REASON_MAX_CHARACTERS, TuningEvent
 from broker.store.query_context import QueryContext
 from broker.tuning.answers import values as tuning_values
 from broker.tuning.answers.canaries import CanaryAnswer
 from broker.tuning.pages.canaries import effects
-from broker.tuning.statements.gdpconfig_rows import REASON_MAX_CHARACTERS, TuningEvent
 from broker.web.formats import in_path
 from broker.web.rendering import Form, back_to, page_router
 

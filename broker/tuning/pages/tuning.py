@@ -19,10 +19,10 @@ from broker.api.state import ApiState, State, Who, editor, moment, query_context
 from broker.decisions.answers.reason_codes import is_code
 from broker.errors import BrokerError
 from broker.gdpconfig.publish import Published
+from broker.store.gdpconfig_rows import REASON_MAX_CHARACTERS, TuningEvent, TuningStore
 from broker.tuning.answers import canaries as canary_trials, values as tuning_values
 from broker.tuning.answers.canaries import MOST_MOVED, LimitedChange, reason_within, refusals
 from broker.tuning.pages.key_flow import canaries_of, lately_sentence, rules_that_read, ways_back
-from broker.tuning.statements.gdpconfig_rows import REASON_MAX_CHARACTERS, TuningEvent, TuningStore
 from broker.web.formats import in_path
 from broker.web.rendering import Form, back_to, page_router, show, wants_json
 from broker.whatif.answers import long_runs

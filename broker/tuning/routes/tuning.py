@@ -15,10 +15,10 @@ from broker.api.presenting import After, Limit, Page, answer, slice_of
 from broker.api.problems import Problem
 from broker.api.state import State, Who, editor, moment
 from broker.gdpconfig.publish import Published
+from broker.store.gdpconfig_rows import REASON_MAX_CHARACTERS, Json, TuningEvent, TuningStore
 from broker.tuning.answers import values
 from broker.tuning.answers.canaries import MOST_MOVED, LimitedChange, proposals_of, reason_within, refusals
 from broker.tuning.answers.values import KeyDetail, KeyValue, TuningChange, ValueChange
-from broker.tuning.statements.gdpconfig_rows import REASON_MAX_CHARACTERS, Json, TuningEvent, TuningStore
 from broker.tuning.statements.refused_changes import RefusedChange
 
 router = guarded_router(tag="config")

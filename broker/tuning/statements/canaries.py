@@ -15,8 +15,8 @@ from broker.gdpconfig.proposals import Canary, CanaryRefused, Proposal, proposed
 from broker.gdpconfig.publish import Published, last_good_to_json, rows_to_json
 from broker.store.connection.tables import Names
 from broker.store.decisions.decision_rows import pattern_of
+from broker.store.gdpconfig_rows import TuningStore
 from broker.store.query_context import ResponseModel
-from broker.tuning.statements.gdpconfig_rows import TuningStore
 
 _LOCK = sa.text("LOCK TABLE broker.canaries IN SHARE ROW EXCLUSIVE MODE")
 _CANARIES = "SELECT id, proposals, share, editor, reason, started_at, ends_at, stopped_at FROM broker.canaries"

@@ -9,8 +9,8 @@ from typing import Literal
 
 import sqlalchemy as sa
 
+from broker.store.gdpconfig_rows import Json
 from broker.store.query_context import ResponseModel
-from broker.tuning.statements.gdpconfig_rows import Json
 
 Attempt = Literal["set", "canary"]
 

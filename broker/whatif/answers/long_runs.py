@@ -20,8 +20,8 @@ from broker.gdpconfig.catalogue import shipped_catalogue
 from broker.gdpconfig.proposals import Proposal, grid, read_ranges
 from broker.store.connection.database import Database
 from broker.store.decisions.stored_cycles import read_cycle, whole
+from broker.store.gdpconfig_rows import Json, TuningStore
 from broker.tuning.answers.canaries import proposals_of
-from broker.tuning.statements.gdpconfig_rows import Json, TuningStore
 from broker.whatif.answers.stored_cases import Selection, stored_cases
 from broker.whatif.model.cases import Change, ProfileRules, Switch, with_switches
 from broker.whatif.model.comparison import summary_document, task_documents, total_documents

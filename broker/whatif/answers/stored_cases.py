@@ -26,12 +26,12 @@ from broker.store.connection.database import Database
 from broker.store.connection.embedded import EmbeddedServer
 from broker.store.connection.tables import Names, TableCatalogue
 from broker.store.decisions.stored_cycles import CycleKey, cycle_keys
+from broker.store.gdpconfig_rows import TuningStore
 from broker.store.scenarios.load_dump import load
 from broker.store.scenarios.scenario_file import Scenario, read_scenario
 from broker.store.schema.migrate import upgrade
 from broker.store.snapshots import stored_snapshots as snapshots
 from broker.store.snapshots.stored_snapshots import EncodedSnapshot, SnapshotLostError
-from broker.tuning.statements.gdpconfig_rows import TuningStore
 from broker.whatif.model.cases import Case
 from broker.whatif.statements.case_rows import NothingStored as NothingStored, read_case
 

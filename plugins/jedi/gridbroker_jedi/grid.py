@@ -24,10 +24,10 @@ from broker.gdpconfig.publish import Published
 from broker.snapshot.raw import SnapshotCorruptError
 from broker.store.connection.database import Database
 from broker.store.connection.tables import TableCatalogue, own_tables, read_own_columns
+from broker.store.gdpconfig_rows import TuningStore
 from broker.store.reads.needed_columns import work_faults
 from broker.store.schema.migrate import check
 from broker.store.snapshots.stored_snapshots import SnapshotLostError, encoded_snapshot, last_of_agents
-from broker.tuning.statements.gdpconfig_rows import TuningStore
 
 LOG = logging.getLogger("gridbroker_jedi")
 #: The brokerages that the classes of the plug-in use; a profile need not have all of them.

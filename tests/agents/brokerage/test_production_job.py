@@ -16,10 +16,10 @@ from broker.domain.chosen_candidates import ChosenCandidates
 from broker.snapshot import raw
 from broker.store.connection.database import Database
 from broker.store.decisions import decision_rows as decisions
+from broker.store.gdpconfig_rows import TuningStore
 from broker.store.service.agent_runs import RunRecord
 from broker.store.service.leases import Lease
 from broker.store.snapshots import stored_snapshots as snapshots
-from broker.tuning.statements.gdpconfig_rows import TuningStore
 from tests.fault.auditor import audit, baseline
 from tests.fault.processes import AGENT, NOW, SEED, cycle_here, load_grid, made_jobs, take_lease
 

@@ -21,8 +21,8 @@ from broker.simulation.model.rolling_out import RolledOut, Rolling
 from broker.simulation.model.work_of_site import WorkRows, work_of_site
 from broker.snapshot.raw import RawSource
 from broker.store.connection.database import Database
+from broker.store.gdpconfig_rows import TuningStore
 from broker.store.snapshots.stored_snapshots import EncodedSnapshot
-from broker.tuning.statements.gdpconfig_rows import TuningStore
 from tests.fault.processes import NOW, cycle_here, load_grid
 from tests.pilots.panda.pilot_grid import run_agent
 

@@ -20,8 +20,8 @@ from broker.rules.production_job.weights.data_availability import DataAvailabili
 from broker.service.answers.alarm_limits import AlarmLimits
 from broker.service.answers.alarms import alarms
 from broker.store.connection.database import Database
+from broker.store.gdpconfig_rows import TuningStore
 from broker.store.scenarios.load_dump import load
-from broker.tuning.statements.gdpconfig_rows import TuningStore
 from tests.agents.quality.measuring_cycles import IN_PROCESS, answer_at, cycle_of, fill, work
 from tests.brokerages.small_grid import NOW
 

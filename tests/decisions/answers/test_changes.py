@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given, strategies as st
 
 from broker.decisions.answers.decision_model import gap_percent
-from broker.decisions.answers.phrases import comparison, size, throttle, with_unit
+from broker.decisions.answers.phrases import comparison, throttle
 from broker.decisions.answers.remedies import TaskChange, lowered
 from broker.domain.decisions import REQUESTS, Observation
 from broker.domain.instants import length
+from broker.domain.words import size, with_unit
 from broker.engine.analysis.throttle import Throttle
 from broker.errors import nearest
 from broker.grid.answers.misses_at_queue import needed_value

@@ -10,7 +10,6 @@ import sqlalchemy as sa
 
 from broker.decisions.answers.decision import task_decision
 from broker.decisions.answers.decision_model import ExplainedDecision, TaskDecision
-from broker.decisions.answers.phrases import many
 from broker.decisions.answers.reason_codes import reason_code, rules
 from broker.decisions.answers.sentences import (
     cure_sentence,
@@ -21,6 +20,7 @@ from broker.decisions.answers.sentences import (
 )
 from broker.decisions.answers.why_not import why_not
 from broker.domain.rejection_counts import Counts
+from broker.domain.words import many
 from broker.simulation.model.demo.summary import summarise
 from broker.store.connection.database import Database
 from broker.store.query_context import NothingFound, QueryContext

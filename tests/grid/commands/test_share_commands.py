@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from broker.store.connection.database import Database
-from broker.tuning.statements.gdpconfig_rows import TuningStore
+from broker.store.gdpconfig_rows import TuningStore
 from tests.cli.commands import Command, runner
 
 JDL = '[Executable = "/bin/true"; JobRequirements = [CPUTime = 3600]]'

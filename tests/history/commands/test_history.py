@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from broker.domain.decisions import Candidate, Decision, DecisionRecord, Origin
 from broker.store.connection.database import Database
 from broker.store.decisions import decision_writing as decisions
-from broker.tuning.statements.gdpconfig_rows import TuningStore
+from broker.store.gdpconfig_rows import TuningStore
 from tests.cli.commands import Command, runner
 from tests.conftest import TestServer
 

@@ -13,8 +13,8 @@ from broker.gdpconfig.catalogue import ValueRefusedError, shipped_catalogue
 from broker.store.connection.database import Database
 from broker.store.connection.opening import open_database
 from broker.store.connection.tables import Names
+from broker.store.gdpconfig_rows import TuningStore
 from broker.store.schema import migrate
-from broker.tuning.statements.gdpconfig_rows import TuningStore
 from tests.cli.commands import runner
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

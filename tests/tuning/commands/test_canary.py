@@ -13,10 +13,10 @@ import sqlalchemy as sa
 from broker.brokerages.registry import brokerage as brokerage_of, decode_batches, replay_decisions
 from broker.store.connection.database import Database
 from broker.store.decisions.stored_cycles import stored_cycles
+from broker.store.gdpconfig_rows import TuningStore
 from broker.store.scenarios.load_dump import load
 from broker.store.snapshots.stored_snapshots import stored_snapshot
 from broker.tuning.statements import canaries
-from broker.tuning.statements.gdpconfig_rows import TuningStore
 from tests.brokerages.small_grid import TASK
 from tests.brokerages.task_grid import cycle_at
 from tests.brokerages.test_replay import rules_of

@@ -14,7 +14,7 @@ from broker.gdpconfig.publish import NotSetError, Published, UnknownVersionError
 from broker.store.connection.database import Database
 from broker.store.connection.errors import SchemaMissing
 from broker.store.connection.tables import Names
-from broker.tuning.statements.gdpconfig_rows import TuningStore
+from broker.store.gdpconfig_rows import TuningStore
 
 WHO: dict[str, Any] = {"editor": "alice", "reason": "for the test"}
 
