@@ -32,9 +32,9 @@ from broker.brokerages.registry import offered
 from broker.cli.context import SCENARIO_IF_LOADED, at_option, duration, moment_of, open_store, settings_of
 from broker.cli.output import Column, print_json, print_table, say
 from broker.cli.rendering.cells import Percent
+from broker.cli.rendering.plotting import check_plot
 from broker.errors import GATE_CLOSED, WRONG_USAGE, BrokerError
 from broker.store.query_context import QueryContext, known_name
-from broker.whatif.model.plot import check_plot
 
 SHOWN_QUEUES = 20
 
@@ -73,8 +73,7 @@ def show_gate(
             )
     folder = settings_of(context).config
     criteria, where = gate_file(path, folder)
-    if plot is not None:
-        check_plot(plot)
+    check_plot(plot)
     with open_store(context) as database:
         until = moment_of(at, database, of_scenario=True)
         here = time.monotonic, time.sleep
@@ -144,8 +143,7 @@ def shadow(
         raise NeedsAGate("--html is the page of a gate", "--html", "name the criteria with --gate FILE")
     span, age = duration(last or "24h", "--last"), duration(max_age or "2h", "--max-age")
     name = None if brokerage is None else known_name("brokerage", brokerage, offered(), "--brokerage")
-    if plot is not None:
-        check_plot(plot)
+    check_plot(plot)
     with open_store(context) as database:
         until = moment_of(at, database, of_scenario=True)
         with database.read_snapshot() as connection:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from broker.alongside.answers.shadow_models import AgreementLine, QueueComparison, Shadow
-from broker.whatif.model.plot import AFTER, BEFORE, MOST_QUEUES, new_figure, plain_label, save
+from broker.cli.rendering.plotting import AFTER, BEFORE, MOST_QUEUES, new_figure, plain_label, save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

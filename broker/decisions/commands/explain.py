@@ -13,7 +13,7 @@ from broker.cli.context import at_option, check_time, moment_of, open_store, set
 from broker.cli.elsewhere import Arguments, Document, RemoteAnswer
 from broker.cli.output import Column, print_facts, print_json, print_table, say
 from broker.cli.rendering.cells import Percent, Since, remark
-from broker.cli.rendering.plot_option import Plot, check_plot
+from broker.cli.rendering.plotting import Plot, check_plot
 from broker.decisions.answers.decision import task_decision
 from broker.decisions.answers.decision_model import (
     ExplainedDecision,
@@ -235,7 +235,7 @@ def explain(
             query = QueryContext(connection, database.names, now, settings_of(context).config)
             decision = task_decision(query, task, at=until, brokerage=brokerage, evaluate=evaluate)
     if plot is not None:
-        from broker.cli.rendering.pictures import plot_decisions
+        from broker.decisions.commands.decision_pictures import plot_decisions
 
         plot_decisions(decision, plot)
     if as_json:

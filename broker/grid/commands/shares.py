@@ -10,7 +10,7 @@ from broker.cli.context import query_context
 from broker.cli.elsewhere import RemoteAnswer
 from broker.cli.output import Column, print_json, print_table
 from broker.cli.rendering.cells import Percent
-from broker.cli.rendering.plot_option import Plot, check_plot
+from broker.cli.rendering.plotting import Plot, check_plot
 from broker.grid.answers.models import ShareLine, Shares
 from broker.grid.answers.shares import shares as all_shares
 
@@ -25,7 +25,7 @@ def shares(
     with query_context(context) as query:
         tree = all_shares(query)
     if plot is not None:
-        from broker.cli.rendering.pictures import plot_shares
+        from broker.grid.commands.share_picture import plot_shares
 
         plot_shares(tree, plot)
     if as_json:

@@ -9,7 +9,7 @@ import typer
 from broker.cli.context import duration, moment_of, open_store, settings_of
 from broker.cli.elsewhere import RemoteAnswer
 from broker.cli.output import print_json, print_table
-from broker.cli.rendering.plot_option import Plot, check_plot
+from broker.cli.rendering.plotting import Plot, check_plot
 from broker.history.answers.history import History, event_sentence, history as history_of
 from broker.store.query_context import QueryContext
 
@@ -31,7 +31,7 @@ def history(
             query = QueryContext(connection, database.names, now, settings_of(context).config)
             record = history_of(query, task, since)
     if plot is not None:
-        from broker.cli.rendering.pictures import plot_history
+        from broker.history.commands.history_picture import plot_history
 
         plot_history(record, plot)
     if as_json:

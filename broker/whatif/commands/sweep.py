@@ -13,10 +13,12 @@ import typer
 from broker.brokerages.profile import Profile
 from broker.cli.context import installed_catalogue, settings_of
 from broker.cli.output import Column, print_json, print_table, say
+from broker.cli.rendering.plotting import check_plot
 from broker.decisions.answers.rules_in_force import rule_set
 from broker.errors import FAILED, Refused
 from broker.gdpconfig.proposals import Proposal, grid, read_ranges
 from broker.whatif.answers.stored_cases import StoredCases
+from broker.whatif.commands.pictures import plot_sweep
 from broker.whatif.commands.what_if import (
     At,
     Last,
@@ -39,7 +41,6 @@ from broker.whatif.commands.what_if_report import baseline_words
 from broker.whatif.model.cases import Case, Change, ProfileRules, Switch, read_switches, with_switches
 from broker.whatif.model.comparison import Difference, Totals, mean_of, total_documents
 from broker.whatif.model.executor import Answers, Comparing, answer, answer_on_cluster
-from broker.whatif.model.plot import check_plot, plot_sweep
 
 BASELINE = "baseline"
 _OUTCOMES = ("brokered", "pending", "throttled")
@@ -136,8 +137,7 @@ def _checked(store: bool, rule: list[str] | None, plot: Path | None) -> tuple[Sw
             "add --simulate, or run the sweep through the API, which keeps it",
         )
     switches = read_switches(rule or [])
-    if plot is not None:
-        check_plot(plot)
+    check_plot(plot)
     return switches
 
 

@@ -25,11 +25,13 @@ from broker.cli.context import (
     settings_of,
 )
 from broker.cli.output import print_json, remark
+from broker.cli.rendering.plotting import check_plot
 from broker.decisions.answers.rules_in_force import NoSuchBrokerage, rule_set
 from broker.errors import FAILED, WRONG_USAGE, BrokerError, did_you_mean
 from broker.gdpconfig.catalogue import Catalogue, shipped_catalogue
 from broker.gdpconfig.proposals import Proposal, read_proposals, readers_beside_brokerages
 from broker.whatif.answers.stored_cases import Selection, StoredCases, scenario_cases, stored_cases
+from broker.whatif.commands.pictures import plot_difference
 from broker.whatif.commands.what_if_report import show
 from broker.whatif.model.cases import (
     Case,
@@ -43,7 +45,6 @@ from broker.whatif.model.cases import (
 )
 from broker.whatif.model.comparison import task_documents, total_documents
 from broker.whatif.model.executor import Answers, Comparing, answer
-from broker.whatif.model.plot import check_plot, plot_difference
 
 Vo = Annotated[str | None, typer.Option("--vo", help="VO of the tasks that the values are for [the installation's].")]
 Last = Annotated[str | None, typer.Option("--last", metavar="24h", help="Cycles of this time [24h].")]
@@ -111,8 +112,7 @@ def what_if(
     # a scenario needs no database, and has no installation whose VO would apply
     catalogue = shipped_catalogue() if scenario is not None else installed_catalogue(context)
     request = _read(catalogue, changes or [], queue, values or [], rule or [], profile, vo)
-    if plot is not None:
-        check_plot(plot)
+    check_plot(plot)
     report_skipped_tasks(request.proposals)
     before = rule_set(settings_of(context).config)
     other = before if profile is None else rule_set(settings_of(context).config, profile)
