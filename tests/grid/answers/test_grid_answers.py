@@ -12,7 +12,6 @@ import pytest
 
 from broker.decisions.answers.reason_codes import rules
 from broker.domain.rejection_counts import unified_of
-from broker.domain.words import day_and_moment
 from broker.grid.answers.grid import DayCount, day_counts, totals_of_the_day
 from broker.grid.answers.links import BadLinkCursor, links, page_of_links
 from broker.grid.answers.models import LinkFilters, NucleusAnswer, QueueAnswer, QueueFilters
