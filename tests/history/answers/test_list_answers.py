@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from broker.decisions.answers.phrases import day_and_moment
+from broker.domain.words import day_and_moment
 from broker.history.answers.history import history
 from broker.history.answers.job import job_answer
 from broker.history.answers.list_models import ReasonFilters, TaskFilters
