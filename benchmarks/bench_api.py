@@ -27,7 +27,7 @@ from benchmarks.measuring import folder_argument, report
 from benchmarks.plain_client import PlainClient
 from broker.access.policies import Identity
 from broker.api.process import serving
-from broker.api.server import Listening
+from broker.api.server import ListenOptions
 from broker.api.state import ApiState
 from broker.store.connection.database import Database
 from broker.store.connection.embedded import EmbeddedServer
@@ -67,7 +67,7 @@ def _arguments() -> argparse.Namespace:
 def decisions(database: Database, folder: Path, requests: int = REQUESTS) -> dict[str, Any]:
     """Measure the route of a task's decision, and a route of the same server that does nothing."""
     store_jobs(database)
-    with serving(database, Listening(), home=folder, folder=None) as running:
+    with serving(database, ListenOptions(), home=folder, folder=None) as running:
         app: FastAPI = running.server.app
 
         @app.get("/bare")
@@ -135,7 +135,7 @@ def _serve_processes(database: Database, folder: Path, servers: int) -> Iterator
 
 
 def _serve(url: str, folder: str, queue: Any, ending: Any) -> None:
-    with Database(url) as database, serving(database, Listening(), home=Path(folder), folder=None) as running:
+    with Database(url) as database, serving(database, ListenOptions(), home=Path(folder), folder=None) as running:
         _disable_rate_limits(running.server.app.state.api)
         queue.put((running.server.url, running.token))
         ending.wait()

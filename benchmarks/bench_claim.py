@@ -18,7 +18,7 @@ from benchmarks.measuring import NOW, asked_folder, loaded, report
 from broker.domain.arrays import Ints
 from broker.domain.placements import JobFileTable, JobTable, Placement, TaskSeen
 from broker.store.connection.database import Database
-from broker.store.writes.job_rows import AssignmentWriter, Written
+from broker.store.writes.job_rows import AssignmentWriter, WriteBack
 
 FILES = 1_000_000
 FILES_OF_A_DATASET = (500, 10_000, 100_000)
@@ -102,7 +102,7 @@ _JOB = {
 }
 
 
-def write(database: Database, placement: Placement) -> Written:
+def write(database: Database, placement: Placement) -> WriteBack:
     """Write one batch in its own transaction, which fails if it takes too long."""
     with database.begin() as connection:
         connection.execute(sa.text(f"SET LOCAL statement_timeout = '{LIMIT_S:g}s'"))

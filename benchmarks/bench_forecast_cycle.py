@@ -16,7 +16,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from agents.forecasts.rolling import Ahead, read_ahead, rolled_out
+from agents.forecasts.rolling import RollOutInput, read_ahead, rolled_out
 from agents.service import registry
 from agents.service.base import CycleContext, CycleRequest
 from agents.service.configuration import ProcessSettings
@@ -28,7 +28,7 @@ from broker.forecasts.answers.forecasts import queue_forecasts, task_start
 from broker.forecasts.answers.sooner import task_forecast
 from broker.forecasts.model.subjects import apart
 from broker.simulation.model.real.brokered import shipped_profile
-from broker.simulation.model.rolling_out import Rolling
+from broker.simulation.model.rolling_out import RollOutSettings
 from broker.store.connection.database import Database
 from broker.store.query_context import QueryContext
 from broker.store.service import leases
@@ -105,11 +105,11 @@ def cycle(database: Database, name: str, minutes: float, request: CycleRequest) 
 def rollout(database: Database, hours: float, cycle_s: float) -> dict[str, float]:
     """Measure a roll-out of one seed without limits: its CPU seconds, and the number of its subjects."""
     context = CycleContext(database, NOW + timedelta(minutes=1), 1, 3600.0, CycleRequest())
-    rolling = Rolling(hours, 1, cycle_s, 1e9, 1)
+    rolling = RollOutSettings(hours, 1, cycle_s, 1e9, 1)
     start_s = process_time()
     ahead = read_ahead(context, timedelta(hours=6), shipped_profile("seed"), {}, rolling)
     read_s = process_time() - start_s
-    if not isinstance(ahead, Ahead):
+    if not isinstance(ahead, RollOutInput):
         raise RuntimeError(ahead)
     result = rolled_out(ahead, process_time)
     total_s = process_time() - start_s

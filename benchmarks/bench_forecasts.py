@@ -23,16 +23,16 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 
 import numpy as np  # noqa: E402
 
-from benchmarks.forecast_world import Awaited, instants, watched  # noqa: E402
+from benchmarks.forecast_world import TrackedSubject, instants, watched  # noqa: E402
 from broker.domain.arrays import Floats, texts  # noqa: E402
 from broker.forecasts.model.forecasting import LEVELS, Past, Settings, make_forecasts  # noqa: E402
 from broker.forecasts.model.judging import JudgedForecasts, Verdict, verdicts  # noqa: E402
 from broker.forecasts.model.subjects import columns_of  # noqa: E402
-from broker.simulation.model.rolling_out import Rolling  # noqa: E402
+from broker.simulation.model.rolling_out import RollOutSettings  # noqa: E402
 
 
 def told_of(
-    noted: Sequence[Awaited], settings: Settings, end_s: float, seed: int = 0, warm_up_s: float = 0.0
+    noted: Sequence[TrackedSubject], settings: Settings, end_s: float, seed: int = 0, warm_up_s: float = 0.0
 ) -> JudgedForecasts:
     """Make forecasts at each look from what was known then, and pair them with the outcomes.
 
@@ -82,7 +82,7 @@ class Setup:
     warm_up_days: float
     cores: int
     settings: Settings
-    rolling: Rolling | None = None
+    rolling: RollOutSettings | None = None
 
 
 def one_seed(setup: Setup, seed: int) -> dict[str, JudgedForecasts]:
@@ -95,7 +95,7 @@ def one_seed(setup: Setup, seed: int) -> dict[str, JudgedForecasts]:
     return forecasts
 
 
-def without_rollouts(noted: Sequence[Awaited]) -> list[Awaited]:
+def without_rollouts(noted: Sequence[TrackedSubject]) -> list[TrackedSubject]:
     """Remove the results of roll-outs from the subjects."""
     return [
         replace(item, asked=replace(item.asked, clues={**item.asked.clues, "rollout_s": np.nan})) for item in noted
@@ -142,7 +142,7 @@ def main() -> None:
     if options.warm_up + options.horizon / 24.0 >= options.days:
         parser.error("nothing would be judged: --days must be more than --warm-up and --horizon together")
     settings = Settings(cases=options.cases, horizon_s=3600.0 * options.horizon)
-    rolling = Rolling(hours=12.0, seeds=options.rollouts) if options.rollouts else None
+    rolling = RollOutSettings(hours=12.0, seeds=options.rollouts) if options.rollouts else None
     setup = Setup(options.days, options.warm_up, options.cores, settings, rolling)
     with ProcessPoolExecutor(options.processes) as pool:
         by_seed = list(pool.map(partial(one_seed, setup), range(options.first, options.first + options.seeds)))

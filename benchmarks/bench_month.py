@@ -63,7 +63,7 @@ class TimedFigures(SummedFigures):
 
 
 @dataclass(frozen=True)
-class Spent:
+class ResourceUse:
     """What a simulation had taken by an instant of its virtual time: CPU seconds, and jobs that had ended."""
 
     model_s: float
@@ -71,9 +71,9 @@ class Spent:
     decisions_s: float
     jobs: int
 
-    def since(self, other: Spent) -> Spent:
+    def since(self, other: ResourceUse) -> ResourceUse:
         """What was taken after another instant."""
-        return Spent(
+        return ResourceUse(
             self.model_s - other.model_s,
             self.figures_s - other.figures_s,
             self.decisions_s - other.decisions_s,
@@ -99,13 +99,13 @@ class Month:
         self.loop = ClosedLoop(scenario, find_policy(policy), seed, figures=self.figures)
         self._cpu_s = 0.0
 
-    def to(self, hours: float) -> Spent:
+    def to(self, hours: float) -> ResourceUse:
         """Simulate to an instant. Returns what has been taken so far."""
         began = process_time()
         self.loop.events.run(3600.0 * hours)
         self._cpu_s += process_time() - began
         decisions, figures = self.loop.decide_s, self.figures.cpu_s
-        return Spent(self._cpu_s - decisions - figures, figures, decisions, self.ended())
+        return ResourceUse(self._cpu_s - decisions - figures, figures, decisions, self.ended())
 
     def ended(self) -> int:
         """Return how many jobs have finished or failed for good."""
@@ -149,7 +149,7 @@ def main() -> None:
     report(given.policy, spent, last - first, month, whole=given.whole)
 
 
-def report(policy: str, spent: Spent, hours: float, month: Month, *, whole: bool) -> None:
+def report(policy: str, spent: ResourceUse, hours: float, month: Month, *, whole: bool) -> None:
     """Print what was taken, and what the month takes by that."""
     by_jobs, by_time = JOBS / max(1, spent.jobs), 24.0 * DAYS / hours
     print(f"{policy}: {QUEUES} queues, {CORES:,} cores; {hours:g} h simulated, {spent.jobs:,} jobs ended")

@@ -32,7 +32,7 @@ GRID = GridChoice("full", GridParameters(days=0.5, queues=20, cores=4000, nuclei
 
 
 @dataclass(frozen=True)
-class Way:
+class SimulationMode:
     """A way to run simulations.
 
     Attributes:
@@ -64,7 +64,7 @@ def _run(cases: Sequence[Case], processes: int, dask: str | None) -> None:
 
 
 @contextmanager
-def cluster() -> Iterator[Way]:
+def cluster() -> Iterator[SimulationMode]:
     """Start Dask workers; each has run a simulation, so it has imported what it needs."""
     from distributed import Client, LocalCluster
 
@@ -80,10 +80,12 @@ def cluster() -> Iterator[Way]:
         def cpu_s() -> float:
             return own_cpu_s() + float(sum(client.run(own_cpu_s).values()))
 
-        yield Way(f"{WORKERS} workers of Dask", WORKERS, lambda cases: _run(cases, 1, running.scheduler_address), cpu_s)
+        yield SimulationMode(
+            f"{WORKERS} workers of Dask", WORKERS, lambda cases: _run(cases, 1, running.scheduler_address), cpu_s
+        )
 
 
-def measure(way: Way, cases: Sequence[Case]) -> tuple[float, float]:
+def measure(way: SimulationMode, cases: Sequence[Case]) -> tuple[float, float]:
     """Return the CPU seconds and wall seconds of one way."""
     cpu_start_s, clock_start_s = way.cpu_s(), perf_counter()
     way.run(cases)
@@ -91,7 +93,7 @@ def measure(way: Way, cases: Sequence[Case]) -> tuple[float, float]:
 
 
 def row_of(
-    way: Way, times: Sequence[tuple[float, float]], times_alone: Sequence[tuple[float, float]]
+    way: SimulationMode, times: Sequence[tuple[float, float]], times_alone: Sequence[tuple[float, float]]
 ) -> dict[str, Any]:
     """Return the row of a way, with its efficiencies against one process, over all rounds."""
     (cpu, clock), (cpu_alone, clock_alone) = (
@@ -117,8 +119,8 @@ def main() -> None:
     _run(cases[:1], 1, None)  # does the imports and the one-time work
     with cluster() as on_cluster:
         ways = [
-            Way("one process", 1, in_processes(1), own_cpu_s),
-            Way(f"{WORKERS} processes", WORKERS, in_processes(WORKERS), own_cpu_s),
+            SimulationMode("one process", 1, in_processes(1), own_cpu_s),
+            SimulationMode(f"{WORKERS} processes", WORKERS, in_processes(WORKERS), own_cpu_s),
             on_cluster,
         ]
         times_by_way: dict[str, list[tuple[float, float]]] = {way.name: [] for way in ways}

@@ -30,7 +30,7 @@ from broker.simulation.model.generated_grid import GridParameters, generate
 from broker.simulation.model.job_states import Job, TaskState
 from broker.simulation.model.loop import ClosedLoop
 from broker.simulation.model.policies.base import find_policy
-from broker.simulation.model.rolling_out import Rolling, roll_out
+from broker.simulation.model.rolling_out import RollOutSettings, roll_out
 from broker.simulation.model.scenario import Scenario
 from broker.simulation.model.scenario_checks import check
 
@@ -66,7 +66,7 @@ def _drift(turns: float) -> float:
 
 
 @dataclass
-class Awaited:
+class TrackedSubject:
     """A subject at a look, and its outcome.
 
     Attributes:
@@ -85,7 +85,7 @@ class Awaited:
     task: TaskState | None = None
 
 
-class Watching:
+class LoopObserver:
     """Observes a closed loop: notes subjects at each full hour, and checks their outcomes every ten minutes.
 
     Args:
@@ -94,10 +94,10 @@ class Watching:
         rolling: how the work is rolled out ahead at these looks; None: not at all.
     """
 
-    def __init__(self, loop: ClosedLoop, every_s: float = 3600.0, rolling: Rolling | None = None) -> None:
+    def __init__(self, loop: ClosedLoop, every_s: float = 3600.0, rolling: RollOutSettings | None = None) -> None:
         self._loop, self._grid, self._every_s, self._rolling = loop, loop.grid, every_s, rolling
-        self.noted: list[Awaited] = []
-        self._open: list[Awaited] = []
+        self.noted: list[TrackedSubject] = []
+        self._open: list[TrackedSubject] = []
         self._starts: list[tuple[float, float, str, str]] = []
         self._logged, self._next_s = 0, every_s
         self._queues = [queue.name for queue in loop.scenario.queues]
@@ -114,7 +114,7 @@ class Watching:
         if now >= self._next_s:
             self._next_s += self._every_s
             for question in self._asked(now):
-                awaited = Awaited(question, now, now)
+                awaited = TrackedSubject(question, now, now)
                 if question.kind == TASK:
                     awaited.task = self._grid.tasks[int(question.subject)]
                 self._open.append(awaited)
@@ -143,13 +143,13 @@ class Watching:
         ]
         self._starts = [entry for entry in self._starts if entry[1] >= now - WINDOW_S]
 
-    def _judge(self, awaited: Awaited, now: float) -> None:
+    def _judge(self, awaited: TrackedSubject, now: float) -> None:
         if awaited.asked.kind == QUEUE:
             self._judge_line(awaited, now)
         else:
             self._judge_task(awaited, now)
 
-    def _judge_line(self, awaited: Awaited, now: float) -> None:
+    def _judge_line(self, awaited: TrackedSubject, now: float) -> None:
         if awaited.job is None:
             queue, share = apart(awaited.asked.subject)
             queue_index, share_index = self._queues.index(queue), self._shares.index(share)
@@ -172,7 +172,7 @@ class Watching:
         else:
             awaited.waited_s = now - awaited.began_s
 
-    def _judge_task(self, awaited: Awaited, now: float) -> None:
+    def _judge_task(self, awaited: TrackedSubject, now: float) -> None:
         if awaited.task is None:
             candidates = [
                 state
@@ -250,14 +250,16 @@ def _moment(time_s: float) -> datetime:
     return datetime.fromtimestamp(time_s, UTC)
 
 
-def watched(seed: int, days: float, cores: int, policy: str = POLICY, rolling: Rolling | None = None) -> list[Awaited]:
+def watched(
+    seed: int, days: float, cores: int, policy: str = POLICY, rolling: RollOutSettings | None = None
+) -> list[TrackedSubject]:
     """Run a simulation; return the subjects with their outcomes, in the order of the looks."""
     loop = ClosedLoop(drifting_scenario(seed, days, cores), find_policy(policy), seed)
-    watching = Watching(loop, rolling=rolling)
+    watching = LoopObserver(loop, rolling=rolling)
     loop.run()
     return [dataclasses.replace(awaited, job=None, task=None) for awaited in watching.noted if awaited.is_kept]
 
 
-def instants(noted: Sequence[Awaited]) -> Floats:
+def instants(noted: Sequence[TrackedSubject]) -> Floats:
     """Return the instants of the looks, in order."""
     return np.unique(np.array([awaited.made_s for awaited in noted]))

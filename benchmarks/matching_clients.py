@@ -20,7 +20,7 @@ import psycopg
 
 from benchmarks.plain_client import PlainClient
 from benchmarks.server_use import ServerWatch, postmaster_of
-from broker.api.server import Listening
+from broker.api.server import ListenOptions
 from broker.api.workers import workers_serving
 from broker.pilots.model.matcher import Pilot
 from broker.pilots.statements.job_match import Matcher
@@ -66,7 +66,10 @@ def ask_over_http(database: Database, folder: Path, pilots: Pilots, options: arg
     config.mkdir()
     (config / "api.yaml").write_text(_NO_RATE, encoding="utf-8")
     files = _parts(folder, "http", pilots, options.clients)
-    with workers_serving(database, Listening(port=0), options.workers, home=folder, folder=config) as (url, workers):
+    with workers_serving(database, ListenOptions(port=0), options.workers, home=folder, folder=config) as (
+        url,
+        workers,
+    ):
         token = (folder / "api-token").read_text(encoding="utf-8").strip()
         every_s = options.clients / options.rate
         span = Span(options.warm, options.seconds)

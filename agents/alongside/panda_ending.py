@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from agents.alongside.panda_api import PandaApi, PandaRefuses
 from agents.feeds.obtaining import surroundings_of
-from agents.lifecycle.ending_options import Moved, PandaApiOptions
+from agents.lifecycle.ending_options import MoveOutcome, PandaApiOptions
 from agents.service.base import CycleContext
 from broker.fetching.documents import NotFetched
 from broker.lifecycle.model.panda_requests import kill_requests
@@ -23,7 +23,9 @@ def parted(moves: Sequence[JobAction]) -> tuple[list[JobAction], list[JobAction]
     return [move for move in moves if move.action != "failed"], [move for move in moves if move.action == "failed"]
 
 
-def carry_out(context: CycleContext, moves: Sequence[JobAction], by: ActionContext, options: PandaApiOptions) -> Moved:
+def carry_out(
+    context: CycleContext, moves: Sequence[JobAction], by: ActionContext, options: PandaApiOptions
+) -> MoveOutcome:
     """Ask PanDA to end jobs, request by request; a dry run ends none.
 
     Each request is recorded before the next one is made. When one fails, the others wait for the next cycle. When all
@@ -35,10 +37,10 @@ def carry_out(context: CycleContext, moves: Sequence[JobAction], by: ActionConte
         NotFetched: the credentials cannot be used.
     """
     if not context.writes:
-        return Moved()
+        return MoveOutcome()
     killable = {move.pandaid: move for move in parted(moves)[0]}
     api = PandaApi(options.server(), surroundings_of(context, 0.5))
-    moved, identity = Moved(), None
+    moved, identity = MoveOutcome(), None
     for request in kill_requests([(move.pandaid, move.code) for move in killable.values()], options.jobs_of_a_request):
         context.check()
         try:

@@ -17,7 +17,7 @@ from agents.service.base import CycleContext
 from broker.brokerages.base import Assigned, Cycle
 from broker.brokerages.registry import AnyBrokerage
 from broker.domain.decisions import DecisionRecord, Origin
-from broker.domain.placements import Written
+from broker.domain.placements import WriteOutcome
 from broker.store.connection.database import Database
 from broker.store.decisions import decision_writing as decisions
 from broker.store.snapshots import stored_snapshots as snapshots
@@ -42,7 +42,7 @@ def records_of(
     brokerage: AnyBrokerage,
     cycle: Cycle[Any],
     assigned: Sequence[Assigned],
-    written: Written | None,
+    written: WriteOutcome | None,
     now: datetime,
     each_cycle: bool = False,
 ) -> list[DecisionRecord]:
@@ -107,7 +107,7 @@ class BatchWriter:
         fault_points.reach("before_write")
         with self.context.writing() as connection:
             raw = Database.raw(connection)
-            written: Written | None = None
+            written: WriteOutcome | None = None
             if batch.rows is not None:
                 written = self.tables.write(raw, self.context.database.names, now, batch.rows)
             records = records_of(self.brokerage, batch.cycle, batch.assigned, written, now, self.tables.each_cycle)

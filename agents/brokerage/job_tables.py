@@ -24,7 +24,7 @@ from broker.store.reads.analysis_requests import load_analysis_work, with_reques
 from broker.store.reads.chunk_loading import load_work
 from broker.store.reads.chunk_reads import FILES_OF_A_CYCLE, TASK_STATUSES, WAITING, WorkSelection
 from broker.store.reads.task_states import ShareOfTasks, TaskState, distinct_shares, distinct_vos, states_of
-from broker.store.writes.job_rows import AssignmentWriter, Written
+from broker.store.writes.job_rows import AssignmentWriter, WriteBack
 from broker.work.assemble import CycleWork
 from broker.work.chunks import FILES_OF_A_DATASET
 
@@ -136,7 +136,7 @@ class ProductionJobTables(BrokerageTables[CycleWork, ProductionJobOptions]):
         writer = AssignmentWriter(connection, names, now)
         return {"tasks_reactivated": writer.reactivate(for_users=self.for_analysis)}
 
-    def write(self, connection: psycopg.Connection[Any], names: Names, now: datetime, rows: Placement) -> Written:
+    def write(self, connection: psycopg.Connection[Any], names: Names, now: datetime, rows: Placement) -> WriteBack:
         """Write jobs, files, counters and waiting tasks."""
         return AssignmentWriter(connection, names, now, each_cycle=self.each_cycle).write(rows)
 

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from agents.service.base import AgentOptions, CycleContext
 from broker.brokerages.profile import BrokerageProfile
-from broker.domain.placements import Written
+from broker.domain.placements import WriteOutcome
 from broker.gdpconfig import Tuning
 from broker.gdpconfig.publish import Published
 from broker.store.connection.tables import Names, TableCatalogue
@@ -121,7 +121,7 @@ class BrokerageTables(ABC, Generic[WorkT, OptionsT]):
         """Why these tasks, which were requested by name, have nothing to broker."""
 
     @abstractmethod
-    def write(self, connection: psycopg.Connection[Any], names: Names, now: datetime, rows: Any) -> Written:
+    def write(self, connection: psycopg.Connection[Any], names: Names, now: datetime, rows: Any) -> WriteOutcome:
         """Write the rows of a batch whose decisions still match the database, in the caller's transaction."""
 
     def writes_rows(self, makes_jobs: bool) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 from pydantic import Field
 
-from agents.feeds.importing import Limits, Plan, Planned, require_standalone, run_import
+from agents.feeds.importing import Limits, Plan, PlannedTable, require_standalone, run_import
 from agents.feeds.obtaining import FeedOptions, obtain
 from agents.service.base import Agent, CycleContext, CycleReport
 from broker.domain.work import DroppedRow
@@ -173,7 +173,7 @@ class WorkersImport(Agent[WorkersOptions]):
             tables = []
             for document in documents:
                 table = worker_table(document, context.now)
-                tables.append(Planned(table, firsts=sorted({key[0] for key in table.about or ()})))
+                tables.append(PlannedTable(table, firsts=sorted({key[0] for key in table.about or ()})))
             return Plan(tables, note)
 
         def note(connection: sa.Connection, writes: bool) -> tuple[TableChanges, ...]:

@@ -10,8 +10,8 @@ from urllib.parse import urljoin
 import sqlalchemy as sa
 from pydantic import Field
 
-from agents.feeds.importing import Forget, Limits, Plan, Planned, require_standalone, run_import
-from agents.feeds.obtaining import FeedOptions, Obtained, obtain
+from agents.feeds.importing import Forget, Limits, Plan, PlannedTable, require_standalone, run_import
+from agents.feeds.obtaining import DocumentResult, FeedOptions, obtain
 from agents.service.base import Agent, CycleContext, CycleReport
 from broker.errors import Refused
 from broker.feeds.model.cric import catalogue
@@ -129,7 +129,7 @@ def records_of(document: Document) -> int:
 class _Planner:
     """Builds tables from the available documents."""
 
-    def __init__(self, context: CycleContext, obtained: Mapping[str, Obtained]) -> None:
+    def __init__(self, context: CycleContext, obtained: Mapping[str, DocumentResult]) -> None:
         self._context = context
         self._documents = {name: result.document for name, result in obtained.items() if result.document is not None}
         self._attempted = {
@@ -141,7 +141,7 @@ class _Planner:
 
     def plan(self, connection: sa.Connection) -> Plan:
         """The tables whose documents are all present, at least one of them fetched in this cycle."""
-        tables: list[Planned] = []
+        tables: list[PlannedTable] = []
         missing: dict[str, str] = {}
         sites = grid_names.site_names(connection, self._context.database.names)
         self._site_of = grid_names.endpoint_sites(connection, self._context.database.names)
@@ -156,31 +156,31 @@ class _Planner:
                 missing[table] = f"{', '.join(absent)} never imported"
         return Plan(tables, self._touch_links, missing, forgets=self._forgets())
 
-    def _table(self, table: str, sites: frozenset[str]) -> Planned:
+    def _table(self, table: str, sites: frozenset[str]) -> PlannedTable:
         documents = self._documents
         if table == "site":
-            return Planned(site_table(documents[SITES]))
+            return PlannedTable(site_table(documents[SITES]))
         if table == "panda_site":
-            return Planned(panda_site_table(documents[SITES]))
+            return PlannedTable(panda_site_table(documents[SITES]))
         if table == "site_places":
-            return Planned(place_table(documents[SITES], documents.get(CENTRES)))
+            return PlannedTable(place_table(documents[SITES], documents.get(CENTRES)))
         if table == "ddm_endpoint":
             endpoints = endpoint_table(*(documents[name] for name in _NEEDED["ddm_endpoint"]))
             self._site_of = {key[0]: values[0] for key, values in endpoints.rows.items()} | {
                 name: self._site_of[name] for (name,) in endpoints.retained_keys if name in self._site_of
             }
-            return Planned(endpoints)
+            return PlannedTable(endpoints)
         if table == "schedconfig_json":
             queues = queue_table(documents[QUEUES])
             self._retained_queues = [key[0] for key in queues.retained_keys]
             return _touched(queues, removes=False)
         if table == "panda_ddm_relation":
-            return Planned(relation_table(documents[QUEUES], self._site_of))
+            return PlannedTable(relation_table(documents[QUEUES], self._site_of))
         if table == "sw_tags":
             return _touched(tag_table(documents[TAGS]), removes=True)
         closeness = closeness_table(documents[CLOSENESS], sites)
         self._links = list(closeness.rows)
-        return Planned(closeness, removes=False)
+        return PlannedTable(closeness, removes=False)
 
     def _touch_links(self, connection: sa.Connection, writes: bool) -> tuple[()]:
         """Update the listing time of the links that CRIC lists."""
@@ -199,5 +199,5 @@ class _Planner:
         return forgets
 
 
-def _touched(table: MappedTable, *, removes: bool) -> Planned:
-    return Planned(table, removes, touched=[key[0] for key in table.rows])
+def _touched(table: MappedTable, *, removes: bool) -> PlannedTable:
+    return PlannedTable(table, removes, touched=[key[0] for key in table.rows])

@@ -10,7 +10,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from agents.feeds.obtaining import Obtained
+from agents.feeds.obtaining import DocumentResult
 from agents.service import fault_points
 from agents.service.base import CycleContext, CycleReport
 from agents.service.clock import ClockFault
@@ -34,7 +34,7 @@ class FeedAlarm(Refused):
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlannedTable:
     """A table to be written.
 
     Attributes:
@@ -79,7 +79,7 @@ class Plan:
         dropped_rows: dropped rows in addition to those of the tables.
     """
 
-    tables: Sequence[Planned]
+    tables: Sequence[PlannedTable]
     afterwards: Callable[[sa.Connection, bool], Iterable[TableChanges]] = lambda connection, writes: ()
     not_written: Mapping[str, str] = field(default_factory=dict)
     dropped_rows: Sequence[DroppedRow] = ()
@@ -116,7 +116,7 @@ def require_standalone(context: CycleContext, feed: str) -> None:
 def run_import(
     context: CycleContext,
     feed: str,
-    obtained: Mapping[str, Obtained],
+    obtained: Mapping[str, DocumentResult],
     plan: Callable[[sa.Connection], Plan],
     limits: Limits,
 ) -> CycleReport:
@@ -149,7 +149,7 @@ def run_import(
 class _Import:
     """One import: its transaction, its notes and its report."""
 
-    def __init__(self, context: CycleContext, feed: str, obtained: Mapping[str, Obtained]) -> None:
+    def __init__(self, context: CycleContext, feed: str, obtained: Mapping[str, DocumentResult]) -> None:
         self._context, self._feed, self._obtained = context, feed, obtained
         self._left_out: dict[str, dict[str, int]] = {}
         self._examples: dict[tuple[str, str], str] = {}

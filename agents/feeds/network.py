@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from agents.feeds.cric import FORGOTTEN_AFTER
-from agents.feeds.importing import Forget, Limits, Plan, Planned, require_standalone, run_import
+from agents.feeds.importing import Forget, Limits, Plan, PlannedTable, require_standalone, run_import
 from agents.feeds.obtaining import FeedOptions, obtain
 from agents.service.base import Agent, CycleContext, CycleReport
 from broker.errors import Refused
@@ -59,7 +59,7 @@ class NetworkAgent(Agent[NetworkOptions]):
             if document is None:
                 return Plan((), forgets=(too_old,))
             table = metric_table(document, grid_names.site_names(connection, names), context.now)
-            return Plan((Planned(table, removes=False),), forgets=(too_old,))
+            return Plan((PlannedTable(table, removes=False),), forgets=(too_old,))
 
         limits = Limits(1.0 if allow else self.options.max_shrink, self.options.max_left_out)
         return run_import(context, self.name, obtained, plan, limits)

@@ -23,7 +23,7 @@ from broker.fetching.documents import (
     Credentials,
     Document,
     DocumentRefused,
-    Fetched,
+    FetchedDocument,
     FetchTerms,
     NotFetched,
     Surroundings,
@@ -101,7 +101,7 @@ _CONCURRENT_FETCHES = 4
 
 
 @dataclass(frozen=True)
-class Obtained:
+class DocumentResult:
     """The outcome for one document.
 
     Attributes:
@@ -145,7 +145,7 @@ def obtain(
     check: Callable[[Document], int],
     *,
     allow_shrink: bool = False,
-) -> dict[str, Obtained]:
+) -> dict[str, DocumentResult]:
     """Return the documents of a feed by name: those ``wanted``, and the last good versions of others.
 
     Args:
@@ -162,7 +162,7 @@ def obtain(
     with ThreadPoolExecutor(min(_CONCURRENT_FETCHES, max(1, len(wanted)))) as pool:
         obtained = pool.map(lambda name: fetcher.obtain(name, wanted[name], stored.get(name)), wanted)
     others = {
-        name: Obtained(name, last.source, _last_good(last)) for name, last in stored.items() if name not in wanted
+        name: DocumentResult(name, last.source, _last_good(last)) for name, last in stored.items() if name not in wanted
     }
     return others | {document.name: document for document in obtained}
 
@@ -176,23 +176,23 @@ class _Fetcher:
         self._terms, self._check, self._max_shrink = options.terms(), check, max_shrink
         self._surroundings = surroundings_of(context, random.Random(context.seed).random())  # noqa: S311 - no secret
 
-    def obtain(self, name: str, address: str, stored: StoredDocument | None) -> Obtained:
+    def obtain(self, name: str, address: str, stored: StoredDocument | None) -> DocumentResult:
         source = shown(address)
         try:
             fetched = self._fetch(address, source, stored)
             if fetched.data is None and stored is not None and stored.body is not None:
-                return Obtained(name, source, _last_good(stored), stored, None, True, fetched.tries)
+                return DocumentResult(name, source, _last_good(stored), stored, None, True, fetched.tries)
             document = parse(fetched.data or b"", name, self._terms.max_bytes)
             records = self._check(document)
             check_shrunk(name, records, None if stored is None else stored.records, self._max_shrink)
         except DocumentRefused as fault:
             last = None if stored is None else _last_good(stored)
-            return Obtained(name, source, last, refused=_of_document(name, fault))
+            return DocumentResult(name, source, last, refused=_of_document(name, fault))
         good = StoredDocument(name, source, records, _of_address(address, fetched.validators), fetched.data)
         unchanged = stored is not None and stored.body == fetched.data
-        return Obtained(name, source, document, good, None, unchanged, fetched.tries)
+        return DocumentResult(name, source, document, good, None, unchanged, fetched.tries)
 
-    def _fetch(self, address: str, source: str, stored: StoredDocument | None) -> Fetched:
+    def _fetch(self, address: str, source: str, stored: StoredDocument | None) -> FetchedDocument:
         same_source = stored is not None and stored.body is not None and stored.source == source
         validators = _of_address(address, stored.validators) if stored is not None and same_source else Validators()
         fetched = fetch(address, self._terms, self._surroundings, validators)

@@ -152,7 +152,7 @@ def ask_side_by_side(
 
 
 @dataclass(frozen=True)
-class Gathered(Generic[QuestionT, AnswerT]):
+class GatheredReplies(Generic[QuestionT, AnswerT]):
     """Answers by question, and why some questions have none."""
 
     answers: Mapping[QuestionT, AnswerT]
@@ -165,7 +165,7 @@ def gather(
     questions: Sequence[QuestionT],
     ask: Callable[[QuestionT], AnswerT],
     in_flight: int,
-) -> Gathered[QuestionT, AnswerT]:
+) -> GatheredReplies[QuestionT, AnswerT]:
     """Ask questions that recur each cycle, in an order that differs from cycle to cycle.
 
     No question is therefore always among those for which no time is left.
@@ -187,10 +187,10 @@ def gather(
     if failure is not None and not answers:
         raise FeedAlarm(f"ALARM: feed {feed}: unreachable: {failure.what}", failure.where, failure.remedy)
     if not missing:
-        return Gathered(answers, None)
+        return GatheredReplies(answers, None)
     why = "the time of the cycle is used up" if failure is None else failure.what
     code = "time_out" if failure is None else "unreachable"
-    return Gathered(
+    return GatheredReplies(
         answers, DocumentRefused(code, f"no answer to {missing} of {len(questions)} questions: {why}", "Rucio")
     )
 

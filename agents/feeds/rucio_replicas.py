@@ -17,7 +17,15 @@ from broker.domain.work import DroppedRow
 from broker.feeds.model.rows import reasons
 from broker.feeds.model.rucio import answers as schedule
 from broker.feeds.model.rucio.answers import FOUND, DatasetReply, Did, RequestRecord
-from broker.feeds.model.rucio.questions import Heard, Known, Questions, Rucio, RucioUnavailable, ask, digest_of
+from broker.feeds.model.rucio.questions import (
+    DatasetUpdate,
+    LastReply,
+    Questions,
+    Rucio,
+    RucioUnavailable,
+    ask,
+    digest_of,
+)
 from broker.feeds.statements import feed_runs, waiting_input
 from broker.feeds.statements.feed_runs import FeedRun
 from broker.store.connection.tables import TableCatalogue
@@ -190,10 +198,10 @@ class _Requester:
 
     def run(self, due: dict[Did, Request | None]) -> bool:
         """Request all due datasets; return whether to look for more."""
-        batch: list[tuple[Did, Heard | RucioUnavailable]] = []
+        batch: list[tuple[Did, DatasetUpdate | RucioUnavailable]] = []
         answer_count = 0
 
-        def request(did: Did) -> Heard:
+        def request(did: Did) -> DatasetUpdate:
             return ask(self._rucio, did, _known(due[did]), self._tape, self._questions)
 
         for did, answer in ask_side_by_side(self._context, due, request, self._options.requests_in_flight):
@@ -205,7 +213,9 @@ class _Requester:
         self._write(batch, due)
         return answer_count == len(due) and not self._tally.alarm
 
-    def _write(self, batch: Sequence[tuple[Did, Heard | RucioUnavailable]], due: dict[Did, Request | None]) -> None:
+    def _write(
+        self, batch: Sequence[tuple[Did, DatasetUpdate | RucioUnavailable]], due: dict[Did, Request | None]
+    ) -> None:
         context, tally = self._context, self._tally
         if not batch:
             return
@@ -246,12 +256,14 @@ class _Requester:
         self._tally.unchanged += not changed
         self._tally.dropped_rows += answer.dropped_rows
 
-    def _shrunk(self, batch: Sequence[tuple[Did, Heard | RucioUnavailable]], due: dict[Did, Request | None]) -> str:
+    def _shrunk(
+        self, batch: Sequence[tuple[Did, DatasetUpdate | RucioUnavailable]], due: dict[Did, Request | None]
+    ) -> str:
         """Return why the answers of a batch are implausible; empty if they are not."""
         answers = [
             result.answer
             for did, result in batch
-            if isinstance(result, Heard) and (before := due[did]) is not None and _had_replicas(before)
+            if isinstance(result, DatasetUpdate) and (before := due[did]) is not None and _had_replicas(before)
         ]
         lost = sum(answer is not None and not (answer.replicas or answer.contents) for answer in answers)
         if len(answers) < _FEWEST_GUARDED or lost <= self._options.max_shrink * len(answers):
@@ -263,8 +275,8 @@ def _had_replicas(request: Request) -> bool:
     return request.outcome == FOUND and request.replicas_digest not in (None, digest_of([]))
 
 
-def _known(request: Request | None) -> Known:
-    return Known() if request is None else Known(request.replicas_digest, request.settled)
+def _known(request: Request | None) -> LastReply:
+    return LastReply() if request is None else LastReply(request.replicas_digest, request.settled)
 
 
 def _record_of(request: Request | None) -> RequestRecord | None:

@@ -8,8 +8,8 @@ from typing import Any
 import sqlalchemy as sa
 from pydantic import Field
 
-from agents.feeds.importing import Limits, Plan, Planned, require_standalone, run_import
-from agents.feeds.obtaining import FeedOptions, Obtained, obtain
+from agents.feeds.importing import Limits, Plan, PlannedTable, require_standalone, run_import
+from agents.feeds.obtaining import DocumentResult, FeedOptions, obtain
 from agents.feeds.rucio_connection import Pace, RucioAgent, RucioOptions, gather, paced
 from agents.service.base import CycleContext, CycleReport
 from broker.feeds.model.rucio.questions import NotAtRucio
@@ -61,7 +61,7 @@ class RucioQuotaAgent(RucioAgent[QuotaOptions]):
         def plan(connection: sa.Connection) -> Plan:
             usages: dict[str, Usage] = {kind: content.get(kind, {}) for kind in (LOCAL, GLOBAL) if kind in content}
             tables = [
-                Planned(quota_table(kind, usage), firsts=sorted(usage)) for kind, usage in usages.items() if usage
+                PlannedTable(quota_table(kind, usage), firsts=sorted(usage)) for kind, usage in usages.items() if usage
             ]
             return Plan(tables, note)
 
@@ -73,10 +73,10 @@ class RucioQuotaAgent(RucioAgent[QuotaOptions]):
         # an account may free everything that it used
         return run_import(context, self.name, obtained, plan, Limits(1.0, self.options.max_left_out))
 
-    def _file(self, context: CycleContext, address: str) -> Mapping[str, Obtained]:
+    def _file(self, context: CycleContext, address: str) -> Mapping[str, DocumentResult]:
         return obtain(context, self.name, {QUOTAS: address}, self.options, _accounts_in, allow_shrink=True)
 
-    def _query(self, context: CycleContext) -> Mapping[str, Obtained]:
+    def _query(self, context: CycleContext) -> Mapping[str, DocumentResult]:
         with context.database.read_snapshot() as connection:
             analysis_accounts = accounts(connection, TableCatalogue.read(connection, context.database.names))
         rucio = paced(self._connect(self.options), Pace(context, self.options.requests_per_s))
@@ -94,7 +94,9 @@ class RucioQuotaAgent(RucioAgent[QuotaOptions]):
             for position, kind in enumerate((LOCAL, GLOBAL))
         }
         good = StoredDocument(QUOTAS, "rucio", len(usage[LOCAL]), Validators(), None)
-        return {QUOTAS: Obtained(QUOTAS, "rucio", Document(usage, QUOTAS, suspicious=True), good, gathered.refused)}
+        return {
+            QUOTAS: DocumentResult(QUOTAS, "rucio", Document(usage, QUOTAS, suspicious=True), good, gathered.refused)
+        }
 
 
 def _accounts_in(document: Document) -> int:
@@ -147,18 +149,18 @@ class RucioSpaceAgent(RucioAgent[SpaceOptions]):
             if document is None:
                 return Plan(())
             endpoints = grid_names.endpoint_names(connection, names)
-            return Plan((Planned(space_table(document, endpoints, context.now), removes=False),))
+            return Plan((PlannedTable(space_table(document, endpoints, context.now), removes=False),))
 
         limits = Limits(1.0 if self.options.allow_shrink else self.options.max_shrink, self.options.max_left_out)
         return run_import(context, self.name, obtained, plan, limits)
 
-    def _dump(self, context: CycleContext, address: str) -> Mapping[str, Obtained]:
+    def _dump(self, context: CycleContext, address: str) -> Mapping[str, DocumentResult]:
         allow = self.options.allow_shrink
         return obtain(
             context, self.name, {SPACE: address}, self.options, lambda dump: len(dump.records()), allow_shrink=allow
         )
 
-    def _query(self, context: CycleContext) -> Mapping[str, Obtained]:
+    def _query(self, context: CycleContext) -> Mapping[str, DocumentResult]:
         with context.database.read_snapshot() as connection:
             endpoints = sorted(grid_names.endpoint_names(connection, context.database.names))
         rucio = paced(self._connect(self.options), Pace(context, self.options.requests_per_s))
@@ -172,4 +174,4 @@ class RucioSpaceAgent(RucioAgent[SpaceOptions]):
         gathered = gather(context, self.name, endpoints, usage, self.options.requests_in_flight)
         usages = {endpoint: answer for endpoint, answer in gathered.answers.items() if answer}
         good = StoredDocument(SPACE, "rucio", len(usages), Validators(), None)
-        return {SPACE: Obtained(SPACE, "rucio", Document(usages, SPACE, suspicious=True), good, gathered.refused)}
+        return {SPACE: DocumentResult(SPACE, "rucio", Document(usages, SPACE, suspicious=True), good, gathered.refused)}

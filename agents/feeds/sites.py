@@ -9,8 +9,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from agents.feeds.importing import Limits, Plan, Planned, require_standalone, run_import
-from agents.feeds.obtaining import Obtained
+from agents.feeds.importing import Limits, Plan, PlannedTable, require_standalone, run_import
+from agents.feeds.obtaining import DocumentResult
 from agents.service.base import Agent, AgentOptions, CycleContext, CycleReport
 from broker.errors import Refused
 from broker.feeds.model.rows import Key, MappedTable
@@ -71,25 +71,25 @@ class SitesAgent(Agent[SitesOptions]):
             names = context.database.names
             gone_by_table = {"schedconfig_json": gone.queues, "ddm_endpoint": gone.endpoints, "site": gone.sites}
             complete = [_with_gone(connection, names, table, gone_by_table.pop(table.table, ())) for table in tables]
-            return Plan([Planned(table, removes=table.about is not None) for table in complete])
+            return Plan([PlannedTable(table, removes=table.about is not None) for table in complete])
 
         report = run_import(context, self.name, {SITES: obtained}, plan, Limits(1.0, 1.0))
         return replace(report, notes=(*report.notes, *_notes(gone)))
 
-    def _read(self, path: Path) -> tuple[Obtained, list[MappedTable], Declared | None]:
+    def _read(self, path: Path) -> tuple[DocumentResult, list[MappedTable], Declared | None]:
         """Return the file as a feed document, its tables, and the names it declares."""
         source = str(path)
         try:
             grid = read_sites(read_file(path, MAX_BYTES).data or b"", source)
         except DocumentRefused as refused:
-            return Obtained(SITES, source, refused=refused), [], None
+            return DocumentResult(SITES, source, refused=refused), [], None
         except SitesRefused as refused:
             fault = DocumentRefused("wrong_value", refused.what, source, refused.remedy)
-            return Obtained(SITES, source, refused=fault), [], None
+            return DocumentResult(SITES, source, refused=fault), [], None
         declared = Declared.of(grid)
         body = json.dumps(declared.as_json()).encode()
         good = StoredDocument(SITES, source, len(declared.sites), Validators(), body)
-        return Obtained(SITES, source, good=good), declared_tables(grid), declared
+        return DocumentResult(SITES, source, good=good), declared_tables(grid), declared
 
 
 def _before(connection: sa.Connection) -> Declared:

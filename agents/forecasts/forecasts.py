@@ -18,8 +18,8 @@ from broker.forecasts.model.forecasting import Forecasts, Past, Settings, make_f
 from broker.forecasts.model.resolving import judge
 from broker.forecasts.model.subjects import ForecastSubject, columns_of, rollout_clues, subjects_of, with_rollout
 from broker.forecasts.statements.forecast_rows import (
-    Before,
     ForecastRow,
+    LastForecast,
     last_forecasts,
     note_judged,
     open_forecasts,
@@ -29,7 +29,7 @@ from broker.forecasts.statements.forecast_rows import (
 from broker.forecasts.statements.starts import seen_of, tracked_of
 from broker.forecasts.statements.waiting_work import read_waiting
 from broker.gdpconfig.tuning import Tuning
-from broker.simulation.model.rolling_out import Rolling
+from broker.simulation.model.rolling_out import RollOutSettings
 from broker.store.connection.tables import TableCatalogue
 
 ON, HALF_LIFE = "FORECASTS", "FORECAST_HALF_LIFE"
@@ -98,7 +98,9 @@ class ForecastsAgent(Agent[ForecastsOptions]):
         if budget_s <= 0:
             return Outcome()
         options = self.options
-        how = Rolling(options.rollout_hours, options.rollout_seeds, options.rollout_cycle_s, budget_s, context.seed)
+        how = RollOutSettings(
+            options.rollout_hours, options.rollout_seeds, options.rollout_cycle_s, budget_s, context.seed
+        )
         window = timedelta(hours=options.rollout_window_hours)
         ahead = read_ahead(context, window, profile_in_force(self.process), tuning.settings, how)
         return outcome_of(ahead, context.left_s / 2.0)
@@ -153,7 +155,7 @@ def settings_of(tuning: Tuning) -> Settings:
 def forecast_rows(
     subjects: list[ForecastSubject],
     past: Past,
-    before: Mapping[tuple[str, str], Before],
+    before: Mapping[tuple[str, str], LastForecast],
     now: datetime,
     settings: Settings,
 ) -> list[ForecastRow]:
@@ -167,7 +169,12 @@ def forecast_rows(
 
 
 def _forecast_row(
-    subject: ForecastSubject, row: int, forecasts: Forecasts, last: Before | None, now: datetime, settings: Settings
+    subject: ForecastSubject,
+    row: int,
+    forecasts: Forecasts,
+    last: LastForecast | None,
+    now: datetime,
+    settings: Settings,
 ) -> ForecastRow:
     since = now - SETTLES if last is None else last.status_since if last.status == subject.status else now
     n, quantiles = int(forecasts.n[row]), forecasts.quantiles_s[row]

@@ -18,7 +18,7 @@ from broker.brokerages.profile import Profile
 from broker.errors import BrokerError
 from broker.gdpconfig.catalogue import Value
 from broker.simulation.model.real.brokered import Brokered
-from broker.simulation.model.rolling_out import RolledOut, Rolling, roll_out
+from broker.simulation.model.rolling_out import RolledOut, RollOutSettings, roll_out
 from broker.simulation.model.work_of_site import WorkRows, work_of_site
 from broker.simulation.statements.work_ahead_rows import work_rows
 from broker.snapshot.raw import RawSource, SnapshotCorruptError
@@ -35,7 +35,7 @@ _STARTS_S = 120.0
 
 
 @dataclass(frozen=True)
-class Ahead:
+class RollOutInput:
     """The input of a roll-out, which is sent to the other process.
 
     Attributes:
@@ -48,7 +48,7 @@ class Ahead:
     targets: RawSource
     profile: Profile
     values: Mapping[str, Value]
-    how: Rolling
+    how: RollOutSettings
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,8 @@ class Outcome:
 
 
 def read_ahead(
-    context: CycleContext, window: timedelta, profile: Profile, values: Mapping[str, Value], how: Rolling
-) -> Ahead | str:
+    context: CycleContext, window: timedelta, profile: Profile, values: Mapping[str, Value], how: RollOutSettings
+) -> RollOutInput | str:
     """The input of a roll-out, read in one transaction, or why there can be none."""
     with context.database.read_snapshot() as connection:
         name = newest_id(connection)
@@ -77,10 +77,10 @@ def read_ahead(
         catalogue = TableCatalogue.read(connection, context.database.names)
         rows = work_rows(connection, catalogue, context.now, window)
         sources, _ = read_sources(SourceReader(connection, catalogue, context.now), (GlobalShareTargets(),))
-    return Ahead(rows, snapshot, sources[SHARE_TARGETS], profile, values, how)
+    return RollOutInput(rows, snapshot, sources[SHARE_TARGETS], profile, values, how)
 
 
-def rolled_out(ahead: Ahead, spent_s: Callable[[], float]) -> RolledOut:
+def rolled_out(ahead: RollOutInput, spent_s: Callable[[], float]) -> RolledOut:
     """Roll the work out.
 
     Raises:
@@ -93,7 +93,7 @@ def rolled_out(ahead: Ahead, spent_s: Callable[[], float]) -> RolledOut:
     return roll_out(work, factory, ahead.how, spent_s)
 
 
-def outcome_of(ahead: Ahead | str, left_s: float, executor: Executor | None = None) -> Outcome:
+def outcome_of(ahead: RollOutInput | str, left_s: float, executor: Executor | None = None) -> Outcome:
     """Roll out in another process and wait for it; failures are reported in the outcome, not raised.
 
     Args:
@@ -134,6 +134,6 @@ def _limited(cpu_s: float) -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (most, most))
 
 
-def _in_process(ahead: Ahead) -> RolledOut:
+def _in_process(ahead: RollOutInput) -> RolledOut:
     began_s = process_time()
     return rolled_out(ahead, lambda: process_time() - began_s)

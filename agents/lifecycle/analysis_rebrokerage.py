@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from agents.lifecycle import ending_options as job_moving
-from agents.lifecycle.ending_options import EndingOptions, Moved
+from agents.lifecycle.ending_options import EndingOptions, MoveOutcome
 from agents.lifecycle.rebrokerage import Findings, RebrokerageAgent
 from agents.service.base import CycleContext
 from broker.domain.instants import HOUR_S
@@ -47,11 +47,11 @@ class _AnalysisFindings(Findings):
                 moves.setdefault(job.pandaid, move)
         return list(moves.values())
 
-    def output(self, moved: Moved, *, writes: bool) -> Iterator[dict[str, Any]]:
+    def output(self, moved: MoveOutcome, *, writes: bool) -> Iterator[dict[str, Any]]:
         """One object for each set."""
         return (_message(verdict, self, moved, dry_run=not writes) for verdict in self.verdicts)
 
-    def counts(self, moves: Sequence[JobAction], moved: Moved) -> Mapping[str, int]:
+    def counts(self, moves: Sequence[JobAction], moved: MoveOutcome) -> Mapping[str, int]:
         """The numbers of sets, in total and by outcome, and of jobs."""
         counts = {"sets": len(self.verdicts), **Counter[str](verdict.outcome for verdict in self.verdicts)}
         return counts | {"picked": len(moves), "moved": len(moved.acted), "skipped": len(moved.skipped)}
@@ -100,7 +100,9 @@ def _place(jobs: JobSet) -> Place:
     return jobs.jeditaskid, jobs.jobdefinitionid, jobs.queue
 
 
-def _message(verdict: SetVerdict, findings: _AnalysisFindings, moved: Moved, *, dry_run: bool) -> dict[str, object]:
+def _message(
+    verdict: SetVerdict, findings: _AnalysisFindings, moved: MoveOutcome, *, dry_run: bool
+) -> dict[str, object]:
     job_set = verdict.jobs
     jobs = findings.jobs[_place(job_set)] if verdict.outcome == "rebrokered" else ()
     picked = [job.pandaid for job in jobs]

@@ -110,7 +110,7 @@ def least_loss_first(connection: sa.Connection, jobs: Sequence[WaitingJob], now:
 
 
 @dataclass(frozen=True)
-class Moved(ActOutcome):
+class MoveOutcome(ActOutcome):
     """The outcome for the jobs to be moved, in one batch or many, with ``notes`` for operators."""
 
     notes: tuple[str, ...] = ()
@@ -123,13 +123,13 @@ class Moved(ActOutcome):
 
 def carry_out(
     context: CycleContext, moves: Sequence[JobAction], by: ActionContext, jobs_of_a_batch: int = JOBS_OF_A_BATCH
-) -> Moved:
+) -> MoveOutcome:
     """End jobs in order, batch by batch; a dry run ends none."""
     acted: set[int] = set()
     skipped: set[int] = set()
     files = files_lost = 0
     if not context.writes:
-        return Moved()
+        return MoveOutcome()
     for start in range(0, len(moves), jobs_of_a_batch):
         context.check()
         fault_points.reach("before_write")
@@ -141,4 +141,4 @@ def carry_out(
         skipped.update(outcome.skipped)
         files += outcome.files
         files_lost += outcome.files_lost
-    return Moved(tuple(sorted(acted)), tuple(sorted(skipped)), files, files_lost)
+    return MoveOutcome(tuple(sorted(acted)), tuple(sorted(skipped)), files, files_lost)

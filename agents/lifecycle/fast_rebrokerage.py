@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from pydantic import Field
 
 from agents.lifecycle import ending_options as job_moving
-from agents.lifecycle.ending_options import EndingOptions, Moved
+from agents.lifecycle.ending_options import EndingOptions, MoveOutcome
 from agents.lifecycle.rebrokerage import Findings, RebrokerageAgent
 from agents.service.base import CycleContext
 from broker.gdpconfig.publish import Published
@@ -61,7 +61,7 @@ class FailingPicks:
         worst = max(states, key=lambda health: health.statistic)
         return {"failed_jobs": worst.failed_jobs, "ended_jobs": worst.ended_jobs, "failed_tasks": worst.failed_tasks}
 
-    def messages(self, moved: Moved, *, dry_run: bool) -> list[dict[str, Any]]:
+    def messages(self, moved: MoveOutcome, *, dry_run: bool) -> list[dict[str, Any]]:
         """One object for each queue and rule."""
         counts = Counter((job.queue, why) for job, why in self.jobs)
         picked = {key: [job.pandaid for job, why in self.jobs if (job.queue, why) == key] for key in counts}
@@ -146,12 +146,12 @@ class _FastFindings(Findings):
         own = [_move(job, pick.verdict) for pick in self.picks if pick.verdict.triggers for job in pick.jobs]
         return [*first, *(move for move in own if move.pandaid not in gone)]
 
-    def output(self, moved: Moved, *, writes: bool) -> Iterator[dict[str, Any]]:
+    def output(self, moved: MoveOutcome, *, writes: bool) -> Iterator[dict[str, Any]]:
         """One object for each queue where jobs fail, and one for each queue and share."""
         yield from self.failing.messages(moved, dry_run=not writes)
         yield from (_message(pick, self.tuning, moved, writes=writes) for pick in self.picks)
 
-    def counts(self, moves: Sequence[JobAction], moved: Moved) -> Mapping[str, int]:
+    def counts(self, moves: Sequence[JobAction], moved: MoveOutcome) -> Mapping[str, int]:
         """The numbers of queues, of shares at queues, and of jobs."""
         overloaded = [pick for pick in self.picks if pick.verdict.excess > 0]
         return {
@@ -258,7 +258,7 @@ def _move(job: WaitingJob, verdict: FastVerdict) -> JobAction:
     )  # fmt: skip
 
 
-def _message(picks: _Picks, tuning: Tuning, moved: Moved, *, writes: bool) -> dict[str, object]:
+def _message(picks: _Picks, tuning: Tuning, moved: MoveOutcome, *, writes: bool) -> dict[str, object]:
     verdict, load = picks.verdict, picks.verdict.load
     picked = [job.pandaid for job in picks.jobs]
     acted, skipped = moved.counts_of(picked)

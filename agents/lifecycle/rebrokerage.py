@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from agents.alongside import panda_ending
 from agents.brokerage.grid_reading import tuning_of
 from agents.lifecycle import ending_options as job_moving
-from agents.lifecycle.ending_options import EndingOptions, Moved
+from agents.lifecycle.ending_options import EndingOptions, MoveOutcome
 from agents.lifecycle.timeout_inputs import TimeoutInputReader, TimeoutInputs, refuse_without_queues
 from agents.service.base import Agent, CycleContext, CycleReport
 from agents.service.brake import Brake
@@ -69,14 +69,14 @@ class JobEndingAgent(Agent[EndingT]):
         moves: Sequence[JobAction],
         by: ActionContext,
         jobs_of_a_batch: int = job_moving.JOBS_OF_A_BATCH,
-    ) -> Moved:
+    ) -> MoveOutcome:
         """End jobs in the way that the options name; a dry run ends none.
 
         Raises:
             Refused: PanDA is to end them, and its server is not configured or refuses.
         """
         if not context.request.writes:
-            return Moved()
+            return MoveOutcome()
         if self.options.way(by.standalone) == "sql":
             return job_moving.carry_out(context, moves, by, jobs_of_a_batch)
         return panda_ending.carry_out(context, moves, by, self.options.server(self.name))
@@ -104,11 +104,11 @@ class Findings(ABC):
         """The jobs to take back, in order."""
 
     @abstractmethod
-    def output(self, moved: Moved, *, writes: bool) -> Iterator[dict[str, Any]]:
+    def output(self, moved: MoveOutcome, *, writes: bool) -> Iterator[dict[str, Any]]:
         """One object for each item that was checked."""
 
     @abstractmethod
-    def counts(self, moves: Sequence[JobAction], moved: Moved) -> Mapping[str, int]:
+    def counts(self, moves: Sequence[JobAction], moved: MoveOutcome) -> Mapping[str, int]:
         """Numbers by name, for the report."""
 
 

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from agents.alongside import panda_ending
 from agents.brokerage.grid_reading import tuning_of
-from agents.lifecycle.ending_options import EndingOptions, Moved
+from agents.lifecycle.ending_options import EndingOptions, MoveOutcome
 from agents.lifecycle.rebrokerage import JobEndingAgent, held_back_of
 from agents.service import fault_points
 from agents.service.base import CycleContext, CycleReport
@@ -75,7 +75,7 @@ class TimeoutsAgent(JobEndingAgent[TimeoutsOptions]):
         return CycleReport(counts, timings, tuple(notes), tuning=published.version)
 
 
-def _counts(due: Sequence[JobAction], done: Sequence[JobAction], moved: Moved) -> dict[str, int]:
+def _counts(due: Sequence[JobAction], done: Sequence[JobAction], moved: MoveOutcome) -> dict[str, int]:
     by_action = Counter(move.action for move in done)
     return {
         "due": len(due),

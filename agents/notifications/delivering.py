@@ -14,7 +14,7 @@ from pathlib import Path
 
 import httpx
 
-from agents.notifications.stomp_delivering import Outgoing, Published, publish
+from agents.notifications.stomp_delivering import Outgoing, PublishResult, publish
 from broker.errors import BrokerError
 from broker.fetching.web import Extensions, hard_end
 from broker.notifications.model.channels import (
@@ -137,20 +137,20 @@ def _stomp(channel: StompChannel, message: Message) -> str:
     return "receipt"
 
 
-def _publish(channel: StompChannel, messages: Sequence[Outgoing]) -> Published:
+def _publish(channel: StompChannel, messages: Sequence[Outgoing]) -> PublishResult:
     password = None if channel.password_file is None else secret_in(channel.password_file).decode("utf-8")
     until_s = time.monotonic() + channel.time_limit_s
     return publish(channel, messages, password, lambda: until_s - time.monotonic())
 
 
-def publish_decisions(channel: StompChannel, messages: Sequence[Outgoing]) -> Published:
+def publish_decisions(channel: StompChannel, messages: Sequence[Outgoing]) -> PublishResult:
     """Send messages once, in order; return how many of the first ones have receipts and why the others have none."""
     try:
         return _publish(channel, messages)
     except NotDelivered as error:
-        return Published(0, error)
+        return PublishResult(0, error)
     except OSError as error:
-        return Published(0, _not_reached(channel, error))
+        return PublishResult(0, _not_reached(channel, error))
 
 
 def _mail(channel: MailChannel, message: Message, now: datetime, address: str) -> str:

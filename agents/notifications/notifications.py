@@ -29,7 +29,7 @@ from broker.notifications.model.channels import AnyChannel
 from broker.notifications.model.messages import Message
 from broker.notifications.model.rules import NotificationSettings, Subscriptions
 from broker.notifications.statements import incident_rows, outbox_rows
-from broker.notifications.statements.incident_rows import Planned, SubscribedTask
+from broker.notifications.statements.incident_rows import PlannedMessage, SubscribedTask
 from broker.notifications.statements.outbox_rows import OutboxRow
 from broker.store.connection.tables import Names
 from broker.store.query_context import QueryContext
@@ -53,7 +53,9 @@ def tell_subscribers(connection: sa.Connection, names: Names, terms: Subscriptio
         if not due:
             continue
         number = incident_rows.note_task(connection, code, task, sentence, now)
-        messages = [Planned(number, "opened", subscribed.channel, RULE, now, subscribed.address) for subscribed in due]
+        messages = [
+            PlannedMessage(number, "opened", subscribed.channel, RULE, now, subscribed.address) for subscribed in due
+        ]
         planned += incident_rows.plan(connection, messages, now)
         ids = [subscribed.id for subscribed in due]
         if code == "task_waits":
@@ -164,13 +166,13 @@ class NotificationsAgent(Agent[NotificationsOptions]):
                 earliest = rule.not_before(now, incident.severity)
                 # a channel does not report its own failure
                 to = [name for name in rule.to if (incident.code, incident.about) != ("notifications_failing", name)]
-                messages += [Planned(number, "opened", name, rule.name, earliest) for name in to]
+                messages += [PlannedMessage(number, "opened", name, rule.name, earliest) for name in to]
         rules = {rule.name: rule for rule in settings.rules}
         for over in incident_rows.resolve(connection, now, timedelta(minutes=settings.settle_min)):
             for channel, address, name in over.recipients:
                 if name in rules and rules[name].resolved:
                     earliest = rules[name].not_before(now, over.severity)
-                    messages.append(Planned(over.incident, "resolved", channel, name, earliest, address))
+                    messages.append(PlannedMessage(over.incident, "resolved", channel, name, earliest, address))
         return incident_rows.plan(connection, messages, now)
 
     def _send(self, context: CycleContext, settings: NotificationSettings, counts: Counter[str]) -> list[str]:

@@ -15,7 +15,7 @@ from datetime import timedelta
 import sqlalchemy as sa
 
 from agents.notifications.delivering import publish_decisions
-from agents.notifications.stomp_delivering import Outgoing, Published
+from agents.notifications.stomp_delivering import Outgoing, PublishResult
 from agents.service import fault_points
 from agents.service.base import CycleContext
 from broker import feature
@@ -38,7 +38,7 @@ OF_A_BATCH = 100
 _USE_OF_BUDGET = 0.6
 """Part of the cycle's time after which no further batch is begun."""
 Bodies = Callable[[sa.Connection, Sequence[StoredDecision]], list[bytes]]
-Publish = Callable[[StompChannel, Sequence[Outgoing]], Published]
+Publish = Callable[[StompChannel, Sequence[Outgoing]], PublishResult]
 
 
 @dataclass(frozen=True)
@@ -181,7 +181,7 @@ class _Stream:
 
     def _send(self, row: StreamRow, batch: _Batch) -> str | None:
         """Send a batch and store the position reached; return why it failed, None on success."""
-        context, done = self.context, Published(0)
+        context, done = self.context, PublishResult(0)
         if batch.messages:
             pause = pause_s(row.tries, self.settings.first_pause_s, self.settings.longest_pause_s)
             with context.writing() as connection:

@@ -48,7 +48,7 @@ class Outgoing:
 
 
 @dataclass(frozen=True)
-class Published:
+class PublishResult:
     """Result of publishing: the first ``confirmed`` messages have receipts; ``failure`` is why the others have none."""
 
     confirmed: int
@@ -78,7 +78,7 @@ class _FrameListener:
 
 def publish(
     channel: StompChannel, messages: Sequence[Outgoing], password: str | None, left_s: Callable[[], float]
-) -> Published:
+) -> PublishResult:
     """Send messages over one connection, in order, and wait for the receipt of each.
 
     Args:
@@ -91,7 +91,9 @@ def publish(
         How many of the first ones have receipts, and why the others have none; a message without one may have arrived.
     """
     if stomp is None:
-        return Published(0, StompFailed("stomp.py is not installed", channel.where, 'pip install "gridbroker[stomp]"'))
+        return PublishResult(
+            0, StompFailed("stomp.py is not installed", channel.where, 'pip install "gridbroker[stomp]"')
+        )
     listener, confirmed, with_receipt = _FrameListener(), 0, set[str]()
     with _connection(channel, listener, left_s) as connection:
         try:
@@ -111,14 +113,16 @@ def publish(
                 while confirmed < len(messages) and messages[confirmed].number in with_receipt:
                     confirmed += 1
         except StompFailed as error:
-            return Published(confirmed, error)
+            return PublishResult(confirmed, error)
         except StompException:
             reason = "not reached, not trusted, or the connection was cut"
-            return Published(confirmed, StompFailed(reason, channel.where, "see whether it runs, and its certificate"))
+            return PublishResult(
+                confirmed, StompFailed(reason, channel.where, "see whether it runs, and its certificate")
+            )
         with contextlib.suppress(StompException, queue.Empty):  # it has the messages: the rest is a courtesy
             connection.disconnect()
             listener.events.get(timeout=GOODBYE_S)
-    return Published(confirmed)
+    return PublishResult(confirmed)
 
 
 def _headers(channel: StompChannel, message: Outgoing) -> dict[str, str]:

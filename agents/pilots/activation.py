@@ -14,7 +14,7 @@ from agents.service.base import Agent, AgentOptions, CycleContext, CycleReport
 from broker.domain.arrays import Floats, Ints
 from broker.gdpconfig.tuning import Tuning
 from broker.pilots.statements import held_jobs
-from broker.pilots.statements.activation import Sorted, sort_jobs, write_sorted
+from broker.pilots.statements.activation import ActivationSplit, sort_jobs, write_sorted
 from broker.pilots.statements.running_limits import count_running, set_limits
 from broker.pilots.statements.task_queue_rows import JOBS_OF_A_PART, add_activated, follow_jobs, weigh
 from broker.store.connection.database import Database
@@ -84,7 +84,7 @@ class ActivationAgent(Agent[ActivationOptions]):
         counts["limits_corrected"] = sum(limit.was_wrong for limit in counted)
         return counts
 
-    def _emit(self, context: CycleContext, jobs: Sorted) -> None:
+    def _emit(self, context: CycleContext, jobs: ActivationSplit) -> None:
         if context.request.emit is None:
             return
         for status, sorted_jobs in (("activated", jobs.ready), ("assigned", jobs.waiting)):
@@ -122,7 +122,7 @@ class _MatchOrder:
         return self._tuning.by_two_suffixes("MATCH_LIMIT", types, sites)
 
 
-def _batches(jobs: Sorted, size: int) -> Iterator[Sorted]:
+def _batches(jobs: ActivationSplit, size: int) -> Iterator[ActivationSplit]:
     """The jobs in parts of at most ``size`` of each kind."""
     for start in range(0, max(len(jobs.ready), len(jobs.waiting)), size):
-        yield Sorted(jobs.ready[start : start + size], jobs.waiting[start : start + size])
+        yield ActivationSplit(jobs.ready[start : start + size], jobs.waiting[start : start + size])

@@ -19,9 +19,9 @@ from broker.lifecycle.model.jobs import WORKER_ENDED
 from broker.lifecycle.statements.actions import ActionContext, JobAction, act
 from broker.pilots.model.pilot_demand import LIMITS
 from broker.pilots.model.submission import (
+    PilotRequests,
     SentPilot,
     SubmissionLimits,
-    Wanted,
     job_name,
     may_be_healed,
     outcome_of,
@@ -247,7 +247,7 @@ class SubmitterAgent(Agent[SubmitterOptions]):
         self._note(context, pilot, "submitted", native=native)
         counts["submitted"] += 1
 
-    def _wanted(self, context: CycleContext, queue: str, notes: list[str]) -> list[Wanted]:
+    def _wanted(self, context: CycleContext, queue: str, notes: list[str]) -> list[PilotRequests]:
         """Return the pilots wanted at a queue; none, with a note, where the demand was counted too long ago."""
         names, harvester = context.database.names, self.options.harvester_id
         with context.database.read_snapshot() as connection:
@@ -258,7 +258,7 @@ class SubmitterAgent(Agent[SubmitterOptions]):
             notes.append(f"the demand of {queue} was counted more than {self.options.demand_counts_s:g} s ago")
             return []
         return [
-            Wanted(demand.resource_type, demand.wanted or 0, demand.surplus, sent.get(demand.resource_type, 0))
+            PilotRequests(demand.resource_type, demand.wanted or 0, demand.surplus, sent.get(demand.resource_type, 0))
             for demand in (row.demand for row in rows)
         ]
 

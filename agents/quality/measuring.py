@@ -20,7 +20,7 @@ from broker.codec.work_codec import WorkCorruptError
 from broker.domain.decisions import StoredOutcome
 from broker.engine.job.cycle import JobCycle
 from broker.engine.shared.chain import QueueChain
-from broker.flow.model.beside import Beside, beside
+from broker.flow.model.beside import PlacementComparison, beside
 from broker.flow.model.placed import Placed
 from broker.flow.model.quality import Measured, Unmeasured, Yardstick, measure
 from broker.snapshot.build import build_snapshot
@@ -58,7 +58,7 @@ class PricedVo:
     """PanDA's placement of the chunks of one VO of a cycle next to ours, and the seconds that pricing took."""
 
     vo: str
-    comparison: Beside
+    comparison: PlacementComparison
     seconds: float
 
 

@@ -79,7 +79,7 @@ class CycleRequest:
 
 
 @dataclass(frozen=True)
-class Due:
+class DueCount:
     """The number of jobs or rows of one kind that are due to be ended, taken back or removed in a cycle.
 
     Attributes:
@@ -137,7 +137,7 @@ class CycleContext:
     started: float = field(default_factory=time.monotonic)
     connections: OpenConnections = field(default_factory=OpenConnections)
     clock_faults: tuple[ClockFault, ...] = ()
-    due: list[Due] = field(default_factory=list)
+    due: list[DueCount] = field(default_factory=list)
     when_overdue: Callable[[str], None] = lambda details: None
 
     @property

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import sqlalchemy as sa
 from pydantic import Field
 
-from agents.service.base import AgentOptions, CycleContext, Due
+from agents.service.base import AgentOptions, CycleContext, DueCount
 from broker.store.service import agent_pauses, agent_runs
 
 _log = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ class Brake:
     agent: str
     share: float
     forced: bool
-    noted: list[Due] = field(default_factory=list)
+    noted: list[DueCount] = field(default_factory=list)
 
     @classmethod
     def of(cls, agent: str, options: BrakedOptions, context: CycleContext) -> Brake:
@@ -66,7 +66,7 @@ class Brake:
     def report(self, kind: str, due: int, there_are: int, *, writes: bool) -> str | None:
         """Return a remark on what the brake holds back, None if nothing; a cycle that writes also raises the alarm."""
         allowed = self.allows(there_are)
-        due_now = Due(kind, due, there_are, allowed)
+        due_now = DueCount(kind, due, there_are, allowed)
         self.noted.append(due_now)
         if not due_now.is_held_back:
             return None
@@ -82,12 +82,12 @@ class Brake:
         )
 
 
-def is_held_back(due: Sequence[Due]) -> bool:
+def is_held_back(due: Sequence[DueCount]) -> bool:
     """Return whether the brake holds back any of what a cycle found due."""
     return any(item.is_held_back for item in due)
 
 
-def pause_held_back(connection: sa.Connection, agent: str, options: AgentOptions, due: Sequence[Due]) -> bool:
+def pause_held_back(connection: sa.Connection, agent: str, options: AgentOptions, due: Sequence[DueCount]) -> bool:
     """Pause an agent, until resumed, if the brake held back all of its last cycles; return whether it is paused.
 
     Call this when the row of the cycle is closed.

@@ -29,7 +29,7 @@ def acting(connection: sa.Connection, names: Names, agent: str, run_id: int | No
 
 
 @dataclass(frozen=True)
-class Ended:
+class BatchOutcome:
     """The outcome of a batch.
 
     Attributes:
@@ -51,7 +51,7 @@ def carry_out_batch(
     by: ActionContext,
     skipped: Sequence[int] = (),
     most: int = JOBS_OF_A_BATCH,
-) -> Ended:
+) -> BatchOutcome:
     """End the next jobs of a command in the caller's transaction; the command is closed when none is left."""
     names = by.catalogue.names
     rows = jobs_to_end(connection, names, command, skipped, most)
@@ -66,7 +66,7 @@ def carry_out_batch(
     is_last = len(rows) < most and not (skipped or outcome.skipped)
     if is_last:
         close_command(connection, command, naive(by.now))
-    return Ended(len(outcome.acted) - len(stop_requests), len(stop_requests), outcome.skipped, is_last)
+    return BatchOutcome(len(outcome.acted) - len(stop_requests), len(stop_requests), outcome.skipped, is_last)
 
 
 def end_tasks(

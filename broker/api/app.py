@@ -149,7 +149,7 @@ LEVEL = 4
 _PACKED = ("/api/", "/static/", "/metrics")
 
 
-class Packing:
+class CompressionMiddleware:
     """ASGI middleware that compresses answers; ``app`` is the application inside."""
 
     def __init__(self, app: ASGIApp) -> None:
@@ -260,7 +260,7 @@ def create_app(
 def _add_middleware(app: FastAPI, configuration: ApiConfiguration, observe: Observe) -> None:
     """Add the middleware in front of the routes; the last one added runs first."""
     routes, hosts = importlib.import_module(PILOTS).DIRECT, Hosts(configuration.hosts)
-    app.add_middleware(Packing)
+    app.add_middleware(CompressionMiddleware)
     app.add_middleware(DirectRoutes, routes=routes)
     direct = DirectRoutes(app, routes=routes)
     inner: ASGIApp = direct

@@ -15,11 +15,11 @@ MOST_MODELS = 60
 """Maximum number of models shown for one operation."""
 
 
-class _Shown(BaseModel):
+class _FrozenModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class OperationLine(_Shown):
+class OperationLine(_FrozenModel):
     """An operation: its short name, method, path, what it does, its group, and who may."""
 
     operation: str
@@ -30,7 +30,7 @@ class OperationLine(_Shown):
     policy: str
 
 
-class FieldLine(_Shown):
+class FieldLine(_FrozenModel):
     """A property or parameter: where it stands, its type, words with its unit, and an example as JSON."""
 
     name: str
@@ -41,7 +41,7 @@ class FieldLine(_Shown):
     example: str | None
 
 
-class ModelShown(_Shown):
+class ModelShown(_FrozenModel):
     """An object with its properties."""
 
     model: str
@@ -49,7 +49,7 @@ class ModelShown(_Shown):
     fields: tuple[FieldLine, ...]
 
 
-class OperationShown(_Shown):
+class OperationShown(_FrozenModel):
     """An operation with all that goes in and comes out.
 
     Attributes:
@@ -66,7 +66,7 @@ class OperationShown(_Shown):
     answered: tuple[ModelShown, ...]
 
 
-class OperationList(_Shown):
+class OperationList(_FrozenModel):
     """All operations, by group."""
 
     operations: tuple[OperationLine, ...]

@@ -26,7 +26,7 @@ from broker.api.app import Parts, create_app
 from broker.api.configuration import ApiConfiguration, load
 from broker.api.lane import Lane
 from broker.api.problems import Problem
-from broker.api.server import ApiServer, Listening, check
+from broker.api.server import ApiServer, ListenOptions, check
 from broker.api.state import ApiState
 from broker.pilots.routes.panda.access import Identify, Identity, TooManyRequests, of_token
 from broker.pilots.routes.panda.app import beside, pilot_app
@@ -61,7 +61,7 @@ class Running:
 
 @contextmanager
 def serving(
-    database: Database, listening: Listening, *, home: Path, folder: Path | None, make: MakeParts = without_page
+    database: Database, listening: ListenOptions, *, home: Path, folder: Path | None, make: MakeParts = without_page
 ) -> Iterator[Running]:
     """Serve the API on ``database`` while the block runs.
 

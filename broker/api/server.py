@@ -31,7 +31,7 @@ class NotSafe(Refused):
 
 
 @dataclass(frozen=True)
-class Listening:
+class ListenOptions:
     """Where and how to listen.
 
     Attributes:
@@ -66,7 +66,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def check(listening: Listening) -> Listening:
+def check(listening: ListenOptions) -> ListenOptions:
     """Return ``listening`` unchanged if it is safe.
 
     Raises:
@@ -121,7 +121,9 @@ class ApiServer:
         Refused: the certificate cannot be used.
     """
 
-    def __init__(self, app: FastAPI, listening: Listening, limits: LimitSection, front: ASGIApp | None = None) -> None:
+    def __init__(
+        self, app: FastAPI, listening: ListenOptions, limits: LimitSection, front: ASGIApp | None = None
+    ) -> None:
         self.app = app
         self._listening = listening
         config = uvicorn.Config(
@@ -197,7 +199,7 @@ def _load(config: uvicorn.Config, certificate: Path | None) -> None:
         raise Refused(f"the certificate cannot be used: {error}", str(certificate), "see the two files") from error
 
 
-def bound(listening: Listening, *, listens: bool = True) -> socket.socket:
+def bound(listening: ListenOptions, *, listens: bool = True) -> socket.socket:
     """Return a socket bound to the address; if it does not listen, it only reserves the port.
 
     Raises:
@@ -223,6 +225,6 @@ def bound(listening: Listening, *, listens: bool = True) -> socket.socket:
     return bound_socket
 
 
-def _not_listening(listening: Listening, error: OSError) -> NotListening:
+def _not_listening(listening: ListenOptions, error: OSError) -> NotListening:
     where = f"{listening.host}, port {listening.port}"
     return NotListening(f"cannot listen: {error.strerror or error}", where, "choose another with --host and --port")

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import FrameType
 
 from broker.api.process import configure, serving
-from broker.api.server import START_WITHIN_S, Listening, NotListening, bound
+from broker.api.server import START_WITHIN_S, ListenOptions, NotListening, bound
 from broker.garbage_collection import keep_what_is_there
 from broker.store.connection.database import Database
 from broker.store.connection.opening import guarded
@@ -47,7 +47,7 @@ class Served:
 
     url: str
     names: Names
-    listening: Listening
+    listening: ListenOptions
     home: Path
     folder: Path | None
 
@@ -126,7 +126,7 @@ def _reports_serving(pipe: Connection) -> bool:
 
 @contextmanager
 def workers_serving(
-    database: Database, listening: Listening, count: int, *, home: Path, folder: Path | None
+    database: Database, listening: ListenOptions, count: int, *, home: Path, folder: Path | None
 ) -> Iterator[tuple[str, Workers]]:
     """Serve the API with ``count`` processes while the block runs; yields its address and the workers.
 

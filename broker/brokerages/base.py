@@ -20,7 +20,7 @@ from broker.brokerages.replayed_columns import ReplayedColumns
 from broker.codec.work_codec import Body, WorkCorruptError
 from broker.domain.arrays import Bools, Ints, Texts
 from broker.domain.decisions import TOO_LATE_REASONS, Decision, DecisionRecord, Reason
-from broker.domain.placements import Written
+from broker.domain.placements import WriteOutcome
 from broker.engine.job.cycle import JobCycle
 from broker.engine.shared.answer import REASONS, CandidateVerdict, RuleVerdict
 from broker.engine.shared.chain import RuleChain
@@ -164,7 +164,9 @@ class Cycle(ABC, Generic[AssignedT]):
         """The rows that the tables of the brokerage write for these pieces."""
 
     @abstractmethod
-    def records(self, assigned: Sequence[AssignedT], written: Written | None, now: datetime) -> list[DecisionRecord]:
+    def records(
+        self, assigned: Sequence[AssignedT], written: WriteOutcome | None, now: datetime
+    ) -> list[DecisionRecord]:
         """The decisions with the jobs that were written for them.
 
         Args:

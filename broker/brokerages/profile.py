@@ -99,7 +99,7 @@ class NotInProfile(ProfileError):
     """A profile does not have the named brokerage."""
 
 
-class Added(BaseModel):
+class PackageRule(BaseModel):
     """A rule of an installed package and its place."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -120,7 +120,7 @@ class BrokerageProfile(BaseModel):
     labels: tuple[str, ...] = ()
     exclude_labels: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
-    add: tuple[Added, ...] = ()
+    add: tuple[PackageRule, ...] = ()
     rules: dict[str, dict[str, Any]] = Field(default_factory=dict)
     steps: dict[str, dict[str, Any]] = Field(default_factory=dict)
 
@@ -262,7 +262,7 @@ def _switched(entry: BrokerageProfile, chain: RuleChain, switches: Mapping[str, 
     new = [name for name in sorted(on - names) if name in outside_rules() and _fits(chain, name)]
     added = {one.rule for one in entry.add}
     without = (*(name for name in entry.without if name not in on | off), *sorted(off - added))
-    add = (*(one for one in entry.add if one.rule not in off), *(Added(rule=name) for name in new))
+    add = (*(one for one in entry.add if one.rule not in off), *(PackageRule(rule=name) for name in new))
     return entry.model_copy(update={"without": without, "add": add})
 
 

@@ -122,7 +122,7 @@ def _check_positions(name: str, positions: Ints, length: int, lowest: int = 0) -
         raise ValueError(f"{name} points outside the {length} rows it refers to")
 
 
-class Written(Protocol):
+class WriteOutcome(Protocol):
     """The outcome of writing the rows of a batch. A brokerage whose rows are not jobs has no ``kept``."""
 
     @property
@@ -139,6 +139,10 @@ class Written(Protocol):
     def counts(self) -> Mapping[str, int]:
         """Counts of written rows by name, for the agent's report."""
         ...
+
+
+#: The former name, for brokerages of other distributions.
+Written = WriteOutcome
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ def memory_request_mb(used_kb: Floats, rank: float = 75.0, margin_percent: int =
 
 
 @dataclass(frozen=True)
-class Learned:
+class LearnedQuantile:
     """A learned quantile.
 
     Attributes:
@@ -65,7 +65,7 @@ class Learned:
     reason: str
 
 
-def learned_quantile(finished: Floats, killed: Floats, rank: float, least: int) -> Learned:
+def learned_quantile(finished: Floats, killed: Floats, rank: float, least: int) -> LearnedQuantile:
     """The ``rank`` percentile (Kaplan-Meier) of what jobs need.
 
     Args:
@@ -78,7 +78,9 @@ def learned_quantile(finished: Floats, killed: Floats, rank: float, least: int) 
     p = rank / 100.0
     needed = max(least, math.ceil(_ABOVE / max(1.0 - p, 1e-9) - 1e-9))
     if n + k < needed:
-        return Learned(math.nan, math.nan, math.nan, math.nan, n, k, f"{n + k} jobs have ended, {needed} are needed")
+        return LearnedQuantile(
+            math.nan, math.nan, math.nan, math.nan, n, k, f"{n + k} jobs have ended, {needed} are needed"
+        )
     values = np.concatenate([finished, killed])
     is_censored = np.concatenate([np.zeros(n, dtype=np.bool_), np.ones(k, dtype=np.bool_)])
     order = np.lexsort((is_censored, values))  # among equal values, finished jobs first
@@ -94,10 +96,10 @@ def learned_quantile(finished: Floats, killed: Floats, rank: float, least: int) 
     spread = 1.645 * math.sqrt(p * (1.0 - p) / (n + k))
     low, high = at(max(p - spread, 0.0)), at(p + spread) if p + spread < 1.0 else math.inf
     if math.isinf(ask):
-        return Learned(
+        return LearnedQuantile(
             at(0.5), math.nan, low, math.inf, n, k, "too many jobs were killed: it lies above all that finished"
         )
-    return Learned(at(0.5), ask, low, high, n, k, "")
+    return LearnedQuantile(at(0.5), ask, low, high, n, k, "")
 
 
 def effective_number(weights: Floats) -> float:

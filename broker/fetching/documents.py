@@ -266,7 +266,7 @@ class Validators:
 
 
 @dataclass(frozen=True)
-class Fetched:
+class FetchedDocument:
     """A fetched document.
 
     Attributes:

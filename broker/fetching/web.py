@@ -19,7 +19,7 @@ from urllib.parse import unquote, urljoin, urlsplit
 
 import httpx
 
-from broker.fetching.documents import Fetched, FetchTerms, NotFetched, Surroundings, Validators, try_pause_s
+from broker.fetching.documents import FetchedDocument, FetchTerms, NotFetched, Surroundings, Validators, try_pause_s
 
 A_PATH_OR_WEB = "give a path, or an http or https address"
 
@@ -42,7 +42,7 @@ def path_of(address: str) -> Path | None:
     return Path(address)
 
 
-def read_file(path: Path, max_bytes: int) -> Fetched:
+def read_file(path: Path, max_bytes: int) -> FetchedDocument:
     """The content of a regular file of at most ``max_bytes``.
 
     Raises:
@@ -61,7 +61,7 @@ def read_file(path: Path, max_bytes: int) -> Fetched:
         ) from error
     if status.st_size > max_bytes or len(data) > max_bytes:
         raise NotFetched("too_large", f"{status.st_size} bytes, more than {max_bytes}", str(path), "see what it holds")
-    return Fetched(data)
+    return FetchedDocument(data)
 
 
 AnswerT = TypeVar("AnswerT")
@@ -97,7 +97,9 @@ class _Redirect:
     address: str
 
 
-def fetch(address: str, terms: FetchTerms, surroundings: Surroundings, known: Validators = NOTHING_KNOWN) -> Fetched:
+def fetch(
+    address: str, terms: FetchTerms, surroundings: Surroundings, known: Validators = NOTHING_KNOWN
+) -> FetchedDocument:
     """Fetch the document at ``address``: a path, or a ``file:``, ``http:`` or ``https:`` address.
 
     Args:
@@ -170,7 +172,9 @@ def shown(address: str) -> str:
     return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
 
 
-def _try(address: str, terms: FetchTerms, surroundings: Surroundings, known: Validators, limit_s: float) -> Fetched:
+def _try(
+    address: str, terms: FetchTerms, surroundings: Surroundings, known: Validators, limit_s: float
+) -> FetchedDocument:
     """Make one attempt, including redirects, within its time limit."""
     try:
         trust = trust_of(terms)
@@ -200,7 +204,7 @@ class _Attempt:
     def left_s(self) -> float:
         return self.ends - self.surroundings.monotonic()
 
-    async def exchange(self, extensions: Extensions) -> Fetched:
+    async def exchange(self, extensions: Extensions) -> FetchedDocument:
         terms, where = self.terms, self.address
         origin = _origin(where)
         async with httpx.AsyncClient(
@@ -208,14 +212,16 @@ class _Attempt:
         ) as client:
             for _ in range(MAX_REDIRECTS + 1):
                 answer = await self._request(client, where, extensions)
-                if isinstance(answer, Fetched):
+                if isinstance(answer, FetchedDocument):
                     return answer
                 where = urljoin(where, answer.address)
                 if _origin(where) != origin:
                     raise self._not_fetched("redirect", f"redirected to {shown(where)[:200]}: refused")
         raise self._not_fetched("redirect", f"more than {MAX_REDIRECTS} redirects")
 
-    async def _request(self, client: httpx.AsyncClient, where: str, extensions: Extensions) -> Fetched | _Redirect:
+    async def _request(
+        self, client: httpx.AsyncClient, where: str, extensions: Extensions
+    ) -> FetchedDocument | _Redirect:
         headers = _headers(where, self.terms, self.known)
         async with client.stream("GET", where, headers=headers, extensions=extensions) as response:
             if response.status_code in _REDIRECTS:
@@ -225,12 +231,12 @@ class _Attempt:
                 return _Redirect(location)
             validators = Validators(response.headers.get("etag"), response.headers.get("last-modified"))
             if response.status_code == _NOT_MODIFIED and self.known != NOTHING_KNOWN:
-                return Fetched(None, self.known)
+                return FetchedDocument(None, self.known)
             if response.status_code in _TRY_AGAIN:
                 raise _TryAgainError("status", f"status {response.status_code}")
             if response.status_code != _OK:
                 raise self._not_fetched("status", f"status {response.status_code}", "see the address and rights")
-            return Fetched(await self._body(response), validators)
+            return FetchedDocument(await self._body(response), validators)
 
     async def _body(self, response: httpx.Response) -> bytes:
         parts: list[bytes] = []

@@ -25,8 +25,8 @@ from broker.gdpconfig.catalogue import (
 from broker.gdpconfig.tuning import UNPUBLISHED_VERSION, Tuning
 from broker.gdpconfig.values import (
     BadRow,
+    CheckedRows,
     ConfigRow,
-    Judged,
     RowId,
     contradictions,
     convert,
@@ -83,7 +83,7 @@ class Published:
     catalogue: Catalogue = field(hash=False, repr=False)
 
     @cached_property
-    def judged(self) -> Judged:
+    def judged(self) -> CheckedRows:
         """The rows, converted and checked."""
         return judge_rows(self.catalogue, self.rows, self.last_good)
 

@@ -70,7 +70,7 @@ class BadRow:
 
 
 @dataclass(frozen=True)
-class Judged:
+class CheckedRows:
     """Our rows, checked.
 
     Attributes:
@@ -88,7 +88,7 @@ def rows_of_catalogue(catalogue: Catalogue, rows: Iterable[ConfigRow]) -> tuple[
     return tuple(sorted((row for row in rows if _entry_of(catalogue, row) is not None), key=lambda row: row.row_id))
 
 
-def judge_rows(catalogue: Catalogue, rows: Iterable[ConfigRow], last_good: Mapping[RowId, Value]) -> Judged:
+def judge_rows(catalogue: Catalogue, rows: Iterable[ConfigRow], last_good: Mapping[RowId, Value]) -> CheckedRows:
     """Convert and check each of our rows.
 
     Args:
@@ -107,7 +107,7 @@ def judge_rows(catalogue: Catalogue, rows: Iterable[ConfigRow], last_good: Mappi
             bad.append(BadRow(row.component, row.key, row.vo or None, str(error), fallback))
             if fallback is not None:
                 usable[row.row_id] = fallback
-    return Judged(usable, tuple(bad))
+    return CheckedRows(usable, tuple(bad))
 
 
 def convert(row: ConfigRow) -> object:

@@ -8,10 +8,10 @@ collects the dropped rows.
 A value built at 100 s from the source ``schedconfig_json`` with digest ``a1`` changes at 40 s and at 160 s. It is
 reused while the digest is the same and until 160 s, less a margin:
 
->>> cache, making = BuildCache(), Making(0)
->>> making.reads("schedconfig_json", "a1")
->>> making.changes_at(100.0, [40.0, 160.0])
->>> cache.keep(making.entry("queues", ["Q0", "Q1"]))
+>>> cache, record = BuildCache(), BuildRecord(0)
+>>> record.reads("schedconfig_json", "a1")
+>>> record.changes_at(100.0, [40.0, 160.0])
+>>> cache.keep(record.entry("queues", ["Q0", "Q1"]))
 >>> [cache.find("queues", {"schedconfig_json": digest}.get, now) is not None
 ...  for digest, now in (("a1", 120.0), ("a1", 170.0), ("b2", 120.0))]
 [True, False, False]
@@ -95,7 +95,7 @@ class BuildCache:
         self._last[build.key] = build
 
 
-class Making:
+class BuildRecord:
     """A value under construction, with its dependencies so far.
 
     Args:
@@ -126,7 +126,7 @@ class Making:
             else:
                 self.first_s, self.until_s = max(self.first_s, now_s), min(self.until_s, now_s)
 
-    def uses(self, build: CachedBuild) -> None:
+    def depends_on(self, build: CachedBuild) -> None:
         """Record a dependency on another cached value."""
         self.digests.update(build.digests)
         self.first_s, self.until_s = max(self.first_s, build.first_s), min(self.until_s, build.until_s)
@@ -173,7 +173,7 @@ class Draft:
         self._sources, self._digests = sources, digests or {}
         self._cache = BuildCache() if cache is None else cache
         self._builds: dict[Hashable, CachedBuild] = {}
-        self._under_way: list[Making] = []
+        self._under_way: list[BuildRecord] = []
         self._now_s = taken_at.timestamp()
         self.dropped_rows: list[DroppedRow] = []
 
@@ -209,7 +209,7 @@ class Draft:
         build = self._builds.get(key)
         if build is not None:
             if parent is not None:
-                parent.uses(build)
+                parent.depends_on(build)
             return cast(Built, build.value)  # only results of `make` are ever stored under the key
         if parent is not None:
             parent.log_rows(self.dropped_rows)
@@ -219,19 +219,19 @@ class Draft:
         else:
             self._take_over(build)
         if parent is not None:
-            parent.uses(build)
+            parent.depends_on(build)
             parent.log_build(build, len(self.dropped_rows))
         return cast(Built, build.value)  # as above
 
     def _make(self, key: Hashable, make: Callable[[], Built]) -> CachedBuild:
-        making = Making(len(self.dropped_rows))
-        self._under_way.append(making)
+        record = BuildRecord(len(self.dropped_rows))
+        self._under_way.append(record)
         try:
             value = make()
         finally:
             self._under_way.pop()
-        making.log_rows(self.dropped_rows)
-        build = self._builds[key] = making.entry(key, value)
+        record.log_rows(self.dropped_rows)
+        build = self._builds[key] = record.entry(key, value)
         self._cache.keep(build)
         return build
 

@@ -13,7 +13,7 @@ import httpx
 from broker.api.app import Parts, create_app
 from broker.api.configuration import ApiConfiguration, load
 from broker.api.process import pool
-from broker.api.server import ApiServer, Listening
+from broker.api.server import ApiServer, ListenOptions
 from broker.resources import path
 from broker.store.connection.database import Database
 
@@ -53,7 +53,7 @@ def serving(
             steady_s=steady_s,
             parts=parts or Parts(local_token=TOKEN),
         )
-        with ApiServer(app, Listening(), settings.limits, app.state.front) as server:
+        with ApiServer(app, ListenOptions(), settings.limits, app.state.front) as server:
             yield server
 
 

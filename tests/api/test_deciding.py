@@ -17,7 +17,7 @@ import sqlalchemy as sa
 
 from broker.api import process
 from broker.api.configuration import DatabaseSection
-from broker.api.server import Listening
+from broker.api.server import ListenOptions
 from broker.decisions.answers import remedies
 from broker.decisions.answers.decision_model import Remedies
 from broker.store.connection.database import Database
@@ -46,7 +46,7 @@ class Evaluating:
         self.begun, self.stopped, self.end = threading.Semaphore(0), threading.Event(), end
         self.error: Exception | None = None
 
-    def __call__(self, case: remedies.Case, proceed: Callable[[], None] = lambda: None) -> remedies.Evaluated:
+    def __call__(self, case: remedies.Case, proceed: Callable[[], None] = lambda: None) -> remedies.EvaluationResult:
         self.begun.release()
         try:
             while not self.end.wait(0.01):
@@ -55,7 +55,7 @@ class Evaluating:
             self.error = error
             self.stopped.set()
             raise
-        return remedies.Evaluated((), Remedies(evaluated=True))
+        return remedies.EvaluationResult((), Remedies(evaluated=True))
 
     def is_begun(self) -> bool:
         return self.begun.acquire(timeout=WITHIN_S)
@@ -80,7 +80,7 @@ def test_many_evaluations_and_reports_do_not_block_health_checks_and_readers(
     reports = {"jobList": "[" + ",".join(f'{{"jobId": "{n}", "state": "running"}}' for n in range(1, 401)) + "]"}
     unlimited = httpx.Limits(max_connections=None)
     with (
-        process.serving(decided, Listening(port=0), home=tmp_path / "home", folder=None) as running,
+        process.serving(decided, ListenOptions(port=0), home=tmp_path / "home", folder=None) as running,
         httpx.Client(base_url=running.server.url, timeout=WITHIN_S, limits=unlimited) as client,
         ThreadPoolExecutor(2 * CROWD) as crowd,
         evaluating(monkeypatch) as evaluation,

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from broker.api import process
 from broker.api.configuration import ApiConfiguration
 from broker.api.envelope import Hosts
-from broker.api.server import Listening
+from broker.api.server import ListenOptions
 from broker.store.connection.database import Database
 from tests.api.serving import BEARER
 
@@ -66,6 +66,6 @@ def test_another_name_gets_no_page_and_no_answer(client: httpx.Client) -> None:
 
 
 def test_the_listening_address_is_an_allowed_name(shared: Database, tmp_path: Path) -> None:
-    listening = Listening("127.0.0.2", 0)
+    listening = ListenOptions("127.0.0.2", 0)
     with process.serving(shared, listening, home=tmp_path / "home", folder=None) as running:
         assert httpx.get(f"{running.server.url}/api/v1/openapi.json", timeout=60).status_code == 200

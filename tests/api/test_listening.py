@@ -11,7 +11,7 @@ import pytest
 from broker.access.policies import Role
 from broker.api import local_token
 from broker.api.local_token import LocalToken, TokenFileRefused
-from broker.api.server import Listening, NotSafe, check, is_loopback
+from broker.api.server import ListenOptions, NotSafe, check, is_loopback
 from broker.cli import context
 from tests.cli.commands import runner
 
@@ -32,17 +32,17 @@ def test_listening_beyond_this_machine_needs_tls_or_a_proxy(tmp_path: Path) -> N
     certificate.touch()
     key.touch()
     for safe in (
-        Listening(),
-        Listening(EVERYWHERE, behind_proxy=True),
-        Listening(EVERYWHERE, certificate=certificate, key=key),
+        ListenOptions(),
+        ListenOptions(EVERYWHERE, behind_proxy=True),
+        ListenOptions(EVERYWHERE, certificate=certificate, key=key),
     ):
         assert check(safe) is safe
     for unsafe in (
-        Listening(EVERYWHERE),
-        Listening("::"),
-        Listening(EVERYWHERE, certificate=certificate),
-        Listening(key=key),
-        Listening(EVERYWHERE, certificate=certificate, key=tmp_path / "none.pem"),
+        ListenOptions(EVERYWHERE),
+        ListenOptions("::"),
+        ListenOptions(EVERYWHERE, certificate=certificate),
+        ListenOptions(key=key),
+        ListenOptions(EVERYWHERE, certificate=certificate, key=tmp_path / "none.pem"),
     ):
         with pytest.raises(NotSafe):
             check(unsafe)

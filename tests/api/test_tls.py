@@ -10,7 +10,7 @@ import pytest
 import trustme
 
 from broker.api.process import serving
-from broker.api.server import Listening
+from broker.api.server import ListenOptions
 from broker.errors import Refused
 from broker.store.connection.database import Database
 
@@ -31,7 +31,7 @@ def files(authority: trustme.CA, folder: Path, name: str) -> tuple[Path, Path]:
 
 def test_with_a_certificate_only_tls_is_spoken(shared: Database, authority: trustme.CA, tmp_path: Path) -> None:
     certificate, key = files(authority, tmp_path, "127.0.0.1")
-    listening = Listening("0.0.0.0", 0, certificate, key)  # noqa: S104 - under test
+    listening = ListenOptions("0.0.0.0", 0, certificate, key)  # noqa: S104 - under test
     context = ssl.create_default_context()
     authority.configure_trust(context)
     with serving(shared, listening, home=tmp_path / "home", folder=None) as running:
@@ -58,6 +58,6 @@ def test_unusable_certificate_files_are_refused_before_listening(
         {"certificate": certificate, "key": key}[broken].write_text("no PEM")
     with (
         pytest.raises(Refused, match="the certificate cannot be used"),
-        serving(shared, Listening(port=0, certificate=certificate, key=key), home=tmp_path / "home", folder=None),
+        serving(shared, ListenOptions(port=0, certificate=certificate, key=key), home=tmp_path / "home", folder=None),
     ):
         pass

@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from broker.api.local_token import read
-from broker.api.server import Listening, NotListening, bound
+from broker.api.server import ListenOptions, NotListening, bound
 from broker.api.workers import Workers, workers_serving
 from broker.store.connection.database import Database
 from tests.pilots.statements.test_job_match import add_jobs, follow
@@ -35,7 +35,7 @@ def served(shared: Database, tmp_path: Path) -> Iterator[tuple[str, str, Workers
     refresh(shared, 0)
     add_jobs(shared, 1, 2 * CLIENTS * REQUESTS)
     follow(shared)
-    with workers_serving(shared, Listening(), 2, home=tmp_path, folder=None) as (url, workers):
+    with workers_serving(shared, ListenOptions(), 2, home=tmp_path, folder=None) as (url, workers):
         yield url, read(tmp_path), workers
 
 
@@ -79,8 +79,8 @@ def test_no_job_is_given_twice_or_lost_when_a_process_is_killed(
 
 
 def test_a_port_in_use_is_refused(shared: Database, tmp_path: Path) -> None:
-    bound_socket = bound(Listening())
-    listening = Listening(port=bound_socket.getsockname()[1])
+    bound_socket = bound(ListenOptions())
+    listening = ListenOptions(port=bound_socket.getsockname()[1])
     with (
         bound_socket,
         pytest.raises(NotListening),

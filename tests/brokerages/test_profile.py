@@ -11,7 +11,7 @@ import pytest
 from broker import resources
 from broker.brokerages import offered as offered_brokerages, profile, registry as brokerages
 from broker.brokerages.job.brokerage import JobBrokerage
-from broker.brokerages.profile import Added, BrokerageProfile, Profile, ProfileError, build_chain, read_profile
+from broker.brokerages.profile import BrokerageProfile, PackageRule, Profile, ProfileError, build_chain, read_profile
 from broker.engine.job.cycle import JobCycle
 from broker.engine.shared.chain import QueueChain, RuleChainError
 from broker.rules import registry
@@ -104,7 +104,7 @@ def test_a_plain_entry_keeps_all_rules() -> None:
     ],
 )
 def test_a_rule_is_added_among_its_kind(rule: str, after: str | None, expected: list[str]) -> None:
-    assert names(entry(add=(Added(rule=rule, after=after),))) == expected
+    assert names(entry(add=(PackageRule(rule=rule, after=after),))) == expected
 
 
 def test_rules_are_left_out() -> None:
@@ -115,10 +115,10 @@ def test_rules_are_left_out() -> None:
     ("fields", "error", "message"),
     [
         ({"without": ("third",)}, ProfileError, "without: there is no rule third"),
-        ({"add": (Added(rule="unheard"),)}, RuleError, "unheard: no installed distribution offers it"),
-        ({"add": (Added(rule="renamed"),)}, RuleError, "calls itself outside"),
-        ({"add": (Added(rule="heavier", after="first"),)}, RuleError, "cannot be placed after first"),
-        ({"add": (Added(rule="outside"), Added(rule="outside"))}, RuleChainError, "outside is there twice"),
+        ({"add": (PackageRule(rule="unheard"),)}, RuleError, "unheard: no installed distribution offers it"),
+        ({"add": (PackageRule(rule="renamed"),)}, RuleError, "calls itself outside"),
+        ({"add": (PackageRule(rule="heavier", after="first"),)}, RuleError, "cannot be placed after first"),
+        ({"add": (PackageRule(rule="outside"), PackageRule(rule="outside"))}, RuleChainError, "outside is there twice"),
         ({"brokerage": "unheard"}, ProfileError, "offers the brokerage unheard; there are toy"),
         ({"brokerage": "odd"}, ProfileError, "gave a list, not a Brokerage"),
         ({"brokerage": "broken"}, ProfileError, "broken: .* cannot be loaded: RuntimeError: no such module"),
@@ -141,7 +141,7 @@ def test_a_profile_is_read() -> None:
         add: [{rule: outside, after: second}]
     """
     own_profile = read_profile(text)
-    assert own_profile.of("toy").add == (Added(rule="outside", after="second"),)
+    assert own_profile.of("toy").add == (PackageRule(rule="outside", after="second"),)
     assert own_profile.of("toy").vo == ("atlas",)
     with pytest.raises(ProfileError, match="mine: there is no brokerage other; it has toy"):
         own_profile.of("other")
@@ -188,7 +188,7 @@ def test_a_profile_overrides_entries_of_the_one_it_extends() -> None:
     )
     toy = own_profile.of("toy")
     assert (toy.vo, toy.exclude_labels) == (("cms",), ("user",))
-    assert (toy.without, toy.add) == (("first", "second"), (Added(rule="outside"),))
+    assert (toy.without, toy.add) == (("first", "second"), (PackageRule(rule="outside"),))
     assert own_profile.of("other").labels == ("user",)
 
 

@@ -16,7 +16,7 @@ import pytest
 import sqlalchemy as sa
 
 from broker.api.local_token import read
-from broker.api.server import Listening
+from broker.api.server import ListenOptions
 from broker.api.workers import workers_serving
 from broker.pilots.statements.running_limits import count_running, set_limits
 from broker.pilots.statements.task_queue_rows import follow_jobs, weigh
@@ -123,7 +123,7 @@ def test_no_job_is_assigned_twice_or_lost_when_the_database_crashes_and_limits_c
     database: Database, own_server: EmbeddedServer, tmp_path: Path
 ) -> None:
     with (
-        workers_serving(database, Listening(), 2, home=tmp_path, folder=None) as (url, workers),
+        workers_serving(database, ListenOptions(), 2, home=tmp_path, folder=None) as (url, workers),
         ThreadPoolExecutor(PILOTS) as pool,
     ):
         pilots = Pilots(url, read(tmp_path))

@@ -10,13 +10,13 @@ from broker.store.connection.database import Database
 from broker.store.decisions import decision_writing as decisions
 from broker.store.service import agent_runs, leases
 from broker.store.service.leases import Lease
-from broker.store.writes.job_rows import AssignmentWriter, Written
+from broker.store.writes.job_rows import AssignmentWriter, WriteBack
 from tests.store.small_work import NOW
 
 AGENT = "production_job"
 
 
-def records(placement: Placement, result: Written) -> list[DecisionRecord]:
+def records(placement: Placement, result: WriteBack) -> list[DecisionRecord]:
     """Return one decision for each task, with the jobs that were written for it."""
     decision_records = []
     for task in placement.tasks:
@@ -45,7 +45,7 @@ def write_fenced(
     *,
     between: Callable[[], None] = lambda: None,
     fenced: bool = True,
-) -> Written:
+) -> WriteBack:
     """Write a placement with its decisions; call ``between`` before the closing fence."""
     with database.begin() as connection:
         if fenced:

@@ -17,7 +17,7 @@ import trustme
 
 from broker.fetching.documents import (
     Credentials,
-    Fetched,
+    FetchedDocument,
     FetchTerms,
     NotFetched,
     Surroundings,
@@ -67,14 +67,14 @@ def refusal(address: str, clock: Clock, terms: FetchTerms | None = None) -> NotF
 def test_a_document_is_fetched_with_its_validators(clock: Clock) -> None:
     with serving(says(200, BODY, ETag='"1"', Last_Modified="Sat, 01 Aug 2026 12:00:00 GMT")) as server:
         fetched = fetch(server.address(), FetchTerms(), clock.surroundings)
-    assert fetched == Fetched(BODY, Validators('"1"', "Sat, 01 Aug 2026 12:00:00 GMT"), 1)
+    assert fetched == FetchedDocument(BODY, Validators('"1"', "Sat, 01 Aug 2026 12:00:00 GMT"), 1)
 
 
 def test_an_unchanged_document_is_not_transferred(clock: Clock) -> None:
     validators = Validators('"1"', "Sat, 01 Aug 2026 12:00:00 GMT")
     with serving(says(304)) as server:
         fetched = fetch(server.address(), FetchTerms(), clock.surroundings, validators)
-    assert fetched == Fetched(None, validators, 1)
+    assert fetched == FetchedDocument(None, validators, 1)
     assert server.asked[0]["If-None-Match"] == '"1"'
     assert server.asked[0]["If-Modified-Since"] == "Sat, 01 Aug 2026 12:00:00 GMT"
 

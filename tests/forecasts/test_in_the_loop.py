@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.bench_forecasts import told_of
-from benchmarks.forecast_world import Awaited, watched
+from benchmarks.forecast_world import TrackedSubject, watched
 from broker.forecasts.model.forecasting import Settings
 from broker.forecasts.model.judging import verdicts
 
@@ -15,12 +15,14 @@ SETTINGS = Settings(cases=60, horizon_s=43_200.0)
 
 
 @pytest.fixture(scope="module")
-def awaited() -> list[Awaited]:
+def awaited() -> list[TrackedSubject]:
     return watched(1, DAYS, 500, "least_loaded")
 
 
 @pytest.mark.slow
-def test_most_starts_lie_in_the_interval_and_the_loss_is_below_that_of_the_usual_wait(awaited: list[Awaited]) -> None:
+def test_most_starts_lie_in_the_interval_and_the_loss_is_below_that_of_the_usual_wait(
+    awaited: list[TrackedSubject],
+) -> None:
     whole = verdicts(told_of(awaited, SETTINGS, DAYS * 86_400.0))[0]
     assert whole.resolved >= 1000
     assert 0.7 <= whole.covered <= 0.92
@@ -28,7 +30,7 @@ def test_most_starts_lie_in_the_interval_and_the_loss_is_below_that_of_the_usual
 
 
 @pytest.mark.slow
-def test_later_cases_change_no_earlier_forecast(awaited: list[Awaited]) -> None:
+def test_later_cases_change_no_earlier_forecast(awaited: list[TrackedSubject]) -> None:
     half = [case for case in awaited if case.made_s <= 129_600.0]
     early = told_of(half, SETTINGS, DAYS * 86_400.0)
     whole = told_of(awaited, SETTINGS, DAYS * 86_400.0)

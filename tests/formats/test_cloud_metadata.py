@@ -15,11 +15,11 @@ from broker.formats.model.cloud_metadata import (
     discover,
     machine_id,
 )
-from broker.formats.model.feature_http import Fetched, fetch_all
+from broker.formats.model.feature_http import KeyResponse, fetch_all
 from tests.formats.feature_server import FeatureServer
 
 
-def fetch_metadata(addresses: Sequence[str]) -> dict[str, Fetched]:
+def fetch_metadata(addresses: Sequence[str]) -> dict[str, KeyResponse]:
     return fetch_all(addresses, time.monotonic, max_bytes=MAX_DOCUMENT_BYTES)
 
 

@@ -8,12 +8,12 @@ from http.server import BaseHTTPRequestHandler
 
 import pytest
 
-from broker.formats.model.feature_http import MAX_HEADER_BYTES, Fetched, fetch, fetch_all, freshness_s
+from broker.formats.model.feature_http import MAX_HEADER_BYTES, KeyResponse, fetch, fetch_all, freshness_s
 from broker.formats.model.feature_keys import Unreadable
 from tests.formats.feature_server import FeatureServer
 
 
-def fetch_key(server: FeatureServer, path: str = "/j/key", timeout_s: float = 5.0) -> Fetched:
+def fetch_key(server: FeatureServer, path: str = "/j/key", timeout_s: float = 5.0) -> KeyResponse:
     return fetch(server.base + path, time.monotonic, timeout_s)
 
 
@@ -53,7 +53,7 @@ def test_an_endless_body_is_abandoned_after_4096_bytes(server: FeatureServer) ->
             request.wfile.write(b"1" * 1024)
 
     server.answers["/j/key"] = endless
-    assert fetch_key(server) == Fetched(Unreadable("too-long"), informed=True)
+    assert fetch_key(server) == KeyResponse(Unreadable("too-long"), informed=True)
 
 
 def test_a_server_that_stalls_in_the_body_is_abandoned_after_the_timeout(server: FeatureServer) -> None:
@@ -136,7 +136,7 @@ def test_keys_are_requested_at_once(server: FeatureServer) -> None:
     addresses = [f"{server.base}/j/{number}" for number in range(21)]
     server.answers |= {f"/j/{number}": answer for number in range(21)}
     answers = fetch_all(addresses, time.monotonic)
-    assert answers == dict.fromkeys(addresses, Fetched(b"8", informed=True))
+    assert answers == dict.fromkeys(addresses, KeyResponse(b"8", informed=True))
 
 
 def test_the_timeout_covers_all_keys_together(server: FeatureServer) -> None:
@@ -146,7 +146,7 @@ def test_the_timeout_covers_all_keys_together(server: FeatureServer) -> None:
     start = time.monotonic()
     answers = fetch_all(addresses, time.monotonic, 0.5)
     assert time.monotonic() - start < 2.0
-    assert answers.pop(addresses[-1]) == Fetched(b"8", informed=True)
+    assert answers.pop(addresses[-1]) == KeyResponse(b"8", informed=True)
     assert {answer.informed for answer in answers.values()} == {False}
 
 

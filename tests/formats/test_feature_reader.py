@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.formats.model.feature_http import Fetched, fetch_all
+from broker.formats.model.feature_http import KeyResponse, fetch_all
 from broker.formats.model.feature_keys import names_of
 from broker.formats.model.feature_reader import FeatureReader, ReaderSettings, web_fetch
 from broker.formats.model.machine_job_features import Features
@@ -17,7 +17,7 @@ from tests.formats.feature_server import FeatureServer
 NOW = 1_700_000_000
 
 
-def no_web(addresses: Sequence[str]) -> dict[str, Fetched]:
+def no_web(addresses: Sequence[str]) -> dict[str, KeyResponse]:
     raise AssertionError(f"asked the web for {addresses}")
 
 

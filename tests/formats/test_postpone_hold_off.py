@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from broker.formats.model.job_status import KEYS, POSTPONE, Written, with_hold_off
+from broker.formats.model.job_status import KEYS, POSTPONE, RecordUpdate, with_hold_off
 
 NOW = 1_700_000_000
 BEFORE = {"used_CPU": "6", "last_exp_job_end": "3000", POSTPONE: "False"}
@@ -11,7 +11,7 @@ WANTED = {"used_CPU": "4", "last_exp_job_end": "9000", "priority_factor": "1", P
 
 
 def test_only_the_turn_back_to_true_is_written() -> None:
-    assert with_hold_off(BEFORE, WANTED, None, NOW, 600) == Written(
+    assert with_hold_off(BEFORE, WANTED, None, NOW, 600) == RecordUpdate(
         {**BEFORE, POSTPONE: "True"}, ("last_exp_job_end", "priority_factor", "used_CPU"), NOW, NOW + 600
     )
 

@@ -8,10 +8,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from broker.pilots.model.submission import (
+    PilotRequests,
     PilotState,
     SentPilot,
     SubmissionLimits,
-    Wanted,
     job_name,
     may_be_healed,
     outcome_of,
@@ -33,8 +33,8 @@ def pilots(
     ]
 
 
-def wanted(number: int, surplus: int = 0, name: str = "SCORE", sent: int = 0) -> Wanted:
-    return Wanted(name, number, surplus, sent)
+def wanted(number: int, surplus: int = 0, name: str = "SCORE", sent: int = 0) -> PilotRequests:
+    return PilotRequests(name, number, surplus, sent)
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,13 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from broker.decisions.answers.replay import Difference, Replayed
+from broker.decisions.answers.replay import Difference, ReplayResult
 
 REMEDY = "if the rules were changed on purpose, make the cases anew: python -m tests.replay.make_cases"
 DECISIONS, FIELDS, CHARACTERS = 3, 3, 100
 
 
-def first_differences(differing: Sequence[Replayed], count: int) -> str:
+def first_differences(differing: Sequence[ReplayResult], count: int) -> str:
     """Describe the first fields of the first decisions that differ, one field after another.
 
     Args:

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from broker.api.process import serving
-from broker.api.server import Listening
+from broker.api.server import ListenOptions
 from broker.store.connection.database import Database
 from tests.cli.commands import runner
 from tests.pilots.panda.pilot_grid import AGENT
@@ -26,7 +26,7 @@ def experiment(
     command = runner(capsys, "--db", database.url)
     now = datetime.now(UTC).replace(microsecond=0)
     with (
-        serving(database, Listening(port=0), home=tmp_path / "home", folder=None) as running,
+        serving(database, ListenOptions(port=0), home=tmp_path / "home", folder=None) as running,
         httpx.Client(
             base_url=running.server.url, headers={**AGENT, "authorization": f"Bearer {running.token}"}, timeout=30
         ) as pilots,

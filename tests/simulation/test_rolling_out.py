@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from broker.simulation.model.policies.base import find_policy
-from broker.simulation.model.rolling_out import RolledOut, Rolling, roll_out
+from broker.simulation.model.rolling_out import RolledOut, RollOutSettings, roll_out
 from broker.simulation.model.scenario import Pilots, Queue, Scenario, Site
 from broker.simulation.model.work_ahead import RunningGroup, Shape, WaitingGroup, WorkAhead, begin, rest_s
 
@@ -20,7 +20,7 @@ GRID = Scenario(
     "g", 1.0, (Site("S", True, 1e15, 0.0, 1e10, 1e10),), QUEUES, (("A", 1.0), ("B", 1.0)), (), warm_up_s=0.0,
     pilots=Pilots(0.0, 0.0, 0.0, 0.0),
 )  # fmt: skip
-HOW = Rolling(hours=6.0, seeds=3, cycle_s=60.0, budget_s=100.0, seed=1)
+HOW = RollOutSettings(hours=6.0, seeds=3, cycle_s=60.0, budget_s=100.0, seed=1)
 BUSY = (RunningGroup(0, "s", (1800.0,)), RunningGroup(1, "s", (600.0,)))
 
 
@@ -32,7 +32,7 @@ def work(*groups: WaitingGroup, running: tuple[RunningGroup, ...] = BUSY) -> Wor
     return WorkAhead(GRID, {"s": SHAPE}, (True, True), running, groups, (), 3600.0)
 
 
-def roll(ahead: WorkAhead, how: Rolling = HOW, spent: Callable[[], float] = lambda: 0.0) -> RolledOut:
+def roll(ahead: WorkAhead, how: RollOutSettings = HOW, spent: Callable[[], float] = lambda: 0.0) -> RolledOut:
     return roll_out(ahead, find_policy("least_loaded"), how, spent)
 
 

@@ -20,7 +20,13 @@ from broker.simulation.commands.checking import words
 from broker.simulation.model.calibration.estimate import Checked, Estimate
 from broker.simulation.model.calibration.site_fit import SiteFit, SiteQueue, anonymous, fit_site, speeds_of
 from broker.simulation.model.calibration.site_grid import traced_scenario
-from broker.simulation.model.calibration.site_history import Counted, History, QueueRecord, TaskAtQueue, TaskRecord
+from broker.simulation.model.calibration.site_history import (
+    History,
+    QueueRecord,
+    SampleQuantiles,
+    TaskAtQueue,
+    TaskRecord,
+)
 from broker.simulation.model.calibration.trace import Trace, TraceTask, read_trace, trace_of, without_names, write_trace
 from broker.simulation.model.calibration.week_check import Forecast, checked, forecasts, queue_records
 from broker.simulation.model.errors import SimulationError
@@ -75,7 +81,7 @@ def test_tables_agree_with_the_simulation(database: Database, run: object, begin
         assert actual_queue.corepower and actual_queue.corepower > 1
 
 
-def close(first: Counted | None, second: Counted | None) -> bool:
+def close(first: SampleQuantiles | None, second: SampleQuantiles | None) -> bool:
     if first is None or second is None:
         return first is second
     return first.n == second.n and np.allclose(
@@ -124,7 +130,7 @@ def history(speeds: dict[str, float], failures: dict[str, float], tasks: int = 1
     queues = [QueueRecord(name, 1000 * tasks, 0, 4e5, 64.0) for name in speeds]
     records = [
         TaskRecord(task, "k", 3600.0 * task, "S", task % 2 == 1, task, 500.0, 3000, 3000, 150, 1, 2000.0,
-                   Counted(2850, (50.0, 100.0 * (task + 1), 1e4)), None, 2.0, None)
+                   SampleQuantiles(2850, (50.0, 100.0 * (task + 1), 1e4)), None, 2.0, None)
         for task in range(tasks)
     ]  # fmt: skip
     return History(START.timestamp(), (START + DAY).timestamp(), tuple(queues), tuple(cells), tuple(records))
@@ -139,7 +145,7 @@ def test_speeds_and_failures_are_estimated() -> None:
     assert (fit.queues[0].cores, fit.tasks, fit.days) == (64, 12, 1.0)
     assert sum(fit.arrivals_production) == sum(fit.arrivals_analysis) == 6
     assert fit.arrivals_production[:3] == (1, 0, 1), "3 August 2026 is a Monday"
-    assert fit.sizes_gb == {"input_gb": Counted(12, (2.0, 2.0, 2.0))}
+    assert fit.sizes_gb == {"input_gb": SampleQuantiles(12, (2.0, 2.0, 2.0))}
 
 
 @pytest.mark.slow
@@ -221,7 +227,13 @@ def test_anonymous_fits_and_traces_have_no_names() -> None:
 
 def record(wall: float, wait: float, jobs: int = 500, failed: int = 50, core_s: float = 3.2e6) -> QueueRecord:
     return QueueRecord(
-        "Q", jobs, failed, core_s, 64.0, Counted(jobs, (wall / 2, wall, 2 * wall)), Counted(jobs, (1.0, wait, 2 * wait))
+        "Q",
+        jobs,
+        failed,
+        core_s,
+        64.0,
+        SampleQuantiles(jobs, (wall / 2, wall, 2 * wall)),
+        SampleQuantiles(jobs, (1.0, wait, 2 * wait)),
     )
 
 

@@ -16,7 +16,13 @@ from broker.simulation.model.calibration.estimate import Estimate
 from broker.simulation.model.calibration.fit import Calibration, KindFit
 from broker.simulation.model.calibration.quantile_fits import TwoPiece
 from broker.simulation.model.calibration.site_fit import SiteFit, SiteQueue, fit_site
-from broker.simulation.model.calibration.site_history import Counted, History, QueueRecord, TapeRecord, WorkersRecord
+from broker.simulation.model.calibration.site_history import (
+    History,
+    QueueRecord,
+    SampleQuantiles,
+    TapeRecord,
+    WorkersRecord,
+)
 from broker.simulation.model.errors import SimulationError
 from broker.simulation.model.loop import ClosedLoop
 from broker.simulation.model.policies.simple import LeastLoaded
@@ -70,7 +76,7 @@ def test_the_tape_record_of_the_data_carousel(database: Database) -> None:
             sa.text(database.names.sql("INSERT INTO {panda}.data_carousel_relations VALUES (1, 1), (2, 1), (3, 2)"))
         )
         tape, reason = site_tape(connection, database.names, *span)
-        assert tape == TapeRecord(41, 7500, 1500, Counted(40, (3600.0, 3600.0, 3600.0)), 0.5) and reason == ""
+        assert tape == TapeRecord(41, 7500, 1500, SampleQuantiles(40, (3600.0, 3600.0, 3600.0)), 0.5) and reason == ""
 
 
 #: Minutes from the beginning of the span: submitted, started, ended; whether a slot was free.
@@ -118,8 +124,8 @@ def test_workers_with_a_free_slot_are_separated_from_those_that_waited_for_one(d
 
 @pytest.mark.parametrize(("free", "expected_s"), [(10, 120.0), (9, 900.0), (0, 900.0)])
 def test_worker_delays_are_of_those_with_a_free_slot_if_there_are_enough(free: int, expected_s: float) -> None:
-    of_free = Counted(free, (60.0, 120.0, 240.0)) if free else None
-    record = WorkersRecord("Q", 100, 0, Counted(90, (60.0, 900.0, 9000.0)), 0, of_free)
+    of_free = SampleQuantiles(free, (60.0, 120.0, 240.0)) if free else None
+    record = WorkersRecord("Q", 100, 0, SampleQuantiles(90, (60.0, 900.0, 9000.0)), 0, of_free)
     (queue,) = fit_site(history(workers=(record,))).queues
     assert queue.worker_delay_s and queue.worker_delay_s.p50 == expected_s
 
@@ -132,10 +138,10 @@ def history(**changes: object) -> History:
 def test_tape_and_workers_are_fitted_or_off() -> None:
     unmeasured = fit_site(history(without_tape="no tables"))
     assert (unmeasured.read_tape, unmeasured.workers, unmeasured.without_tape) == (Tape(), Workers(), "no tables")
-    delay = Counted(90, (60.0, 300.0, 900.0))
+    delay = SampleQuantiles(90, (60.0, 300.0, 900.0))
     measured = fit_site(
         history(
-            tape=TapeRecord(50, 4000, 400, Counted(40, (600.0, 1200.0, 2400.0)), 0.25),
+            tape=TapeRecord(50, 4000, 400, SampleQuantiles(40, (600.0, 1200.0, 2400.0)), 0.25),
             workers=(WorkersRecord("Q", 100, 9, delay, 2),),
         )
     )
@@ -143,8 +149,8 @@ def test_tape_and_workers_are_fitted_or_off() -> None:
     assert (tape.part, tape.median_s, tape.failure) == (0.25, 1200.0, 0.1)
     assert tape.spread == pytest.approx(math.log(2.0) / 1.2815515655446004)
     assert measured.workers == Workers(enabled=True, lost=0.02)
-    few = fit_site(history(workers=(WorkersRecord("Q", 10, 0, Counted(10, (60.0, 300.0, 900.0))),)))
-    at_once = fit_site(history(workers=(WorkersRecord("Q", 100, 0, Counted(90, (0.0, 0.0, 0.0))),)))
+    few = fit_site(history(workers=(WorkersRecord("Q", 10, 0, SampleQuantiles(10, (60.0, 300.0, 900.0))),)))
+    at_once = fit_site(history(workers=(WorkersRecord("Q", 100, 0, SampleQuantiles(90, (0.0, 0.0, 0.0))),)))
     assert not few.workers.enabled and not at_once.workers.enabled
 
 
@@ -153,7 +159,9 @@ def calibration(**changes: object) -> Calibration:
     quantities = {"wall_s": wall, "cpu_s": wall, "cpu_efficiency": TwoPiece(0.8, 0.1, 0.1)}
     kind = KindFit(1000, 0, quantities, 1, {}, {2048.0: 1.0})
     sure = Estimate(1.0, 1.0, 1.0, 9)
-    queue = SiteQueue("Q", 64, 1000, sure, Estimate(0.0, 0.0, 0.0, 9), worker_delay_s=Counted(90, (60.0, 300.0, 900.0)))
+    queue = SiteQueue(
+        "Q", 64, 1000, sure, Estimate(0.0, 0.0, 0.0, 9), worker_delay_s=SampleQuantiles(90, (60.0, 300.0, 900.0))
+    )
     site = SiteFit(1.0, 10, (queue,), 0.5, (0,) * 168, (0,) * 168)
     return Calibration("own", (kind,), (), {}, site=dataclasses.replace(site, **changes))  # type: ignore[arg-type]
 
@@ -181,7 +189,7 @@ def test_the_file_of_a_fit_switches_tape_and_workers() -> None:
 
 
 def test_fitted_values_stay_where_the_file_sets_none() -> None:
-    durations = Counted(40, (600.0, 1200.0, 2400.0))
+    durations = SampleQuantiles(40, (600.0, 1200.0, 2400.0))
     fit = calibration(tape=TapeRecord(50, 4000, 400, durations, 0.25), lost_workers=0.03)
     assert scenario_of(fit).workers == Workers(enabled=True, lost=0.03) and scenario_of(fit).tape.part == 0.25
     changed = scenario_of(fit, "changes: {tape: {part: 0.5}, workers: {enabled: false}}\n")

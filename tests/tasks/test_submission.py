@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from broker.matching.specs.spec import parse_canonical
 from broker.pilots.answers.jobs import given_job
-from broker.pilots.statements.activation import Sorted, write_sorted
+from broker.pilots.statements.activation import ActivationSplit, write_sorted
 from broker.store.connection.database import Database
 from broker.store.connection.tables import TableCatalogue
 from broker.tasks.answers.task_submission import task_submission
@@ -82,7 +82,7 @@ def generate_jobs(database: Database, task: int) -> list[int]:
                 )
             jobs.append(job)
         catalogue = TableCatalogue.read(connection, database.names)
-        write_sorted(connection, catalogue, Sorted(tuple((job, "Q") for job in jobs), ()), NOW)
+        write_sorted(connection, catalogue, ActivationSplit(tuple((job, "Q") for job in jobs), ()), NOW)
     return jobs
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from broker.api.server import ApiServer
 from broker.store.connection.database import Database
-from broker.tuning.answers.canaries import Counted, judged
+from broker.tuning.answers.canaries import PreviewCounts, judged
 from broker.whatif.answers.previews import moved_jobs
 from broker.whatif.statements import runs
 from tests.api.serving import client_of
@@ -33,19 +33,19 @@ FEWER = [{"jobs": {"moved": 5, "before": 100, "after": 100}, "queues": {}}]
     ],
 )
 def test_a_change_within_the_limit_says_so(run: int | None, limit: int, share: float, message: str) -> None:
-    assert judged(Counted(42, 100, run), limit, share) == message
+    assert judged(PreviewCounts(42, 100, run), limit, share) == message
 
 
 @pytest.mark.parametrize(
     ("preview", "limit", "share", "code", "message"),
     [
-        (Counted(42, 100, 7), 41, 1.0, "too_many_jobs_move", "run 7, moves 42 of 100 jobs; at most 41 may move"),
-        (Counted(42, 100), 3, 0.1, "too_many_jobs_move", "of the chosen tasks about 4; at most 3"),
+        (PreviewCounts(42, 100, 7), 41, 1.0, "too_many_jobs_move", "run 7, moves 42 of 100 jobs; at most 41 may move"),
+        (PreviewCounts(42, 100), 3, 0.1, "too_many_jobs_move", "of the chosen tasks about 4; at most 3"),
         (None, 99, 1.0, "not_previewed", "not previewed within the last hour"),
     ],
 )
 def test_a_change_over_the_limit_is_refused(
-    preview: Counted | None, limit: int, share: float, code: str, message: str
+    preview: PreviewCounts | None, limit: int, share: float, code: str, message: str
 ) -> None:
     refusal = judged(preview, limit, share)
     assert getattr(refusal, "code", None) == code and message in str(refusal)

@@ -220,6 +220,6 @@ def test_work_unchanged_since_the_previous_cycle_is_not_unpacked_again(
         (case, 1),  # the first chunk was missing from the previous cycle
     ):
         unpacked_works.clear()
-        evaluate.Prepared(next_case, RULES)
+        evaluate.UnpackedCycle(next_case, RULES)
         assert len(unpacked_works) == unpacked_now
     assert unpacked_works == works[:1]

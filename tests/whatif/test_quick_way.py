@@ -33,7 +33,7 @@ from broker.store.scenarios.scenario_file import read_document
 from broker.store.snapshots.snapshot_file import from_document
 from broker.whatif.model.cases import Case, Change, QueueField, SnapshotParts, with_fields
 from broker.whatif.model.comparison import Totals
-from broker.whatif.model.evaluate import Prepared, decide_case
+from broker.whatif.model.evaluate import UnpackedCycle, decide_case
 from tests.whatif.stored import ANALYSIS, JOBS, RULES, TASKS, change
 
 pytestmark = pytest.mark.slow
@@ -187,7 +187,7 @@ def test_any_change_agrees_with_deciding_whole(
     case = dataclasses.replace(cycle_of(brokerage, new_weight), engine="0.0.1" if new_weight else engine)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(loading, "mode", loop)
-        (comparison,) = Prepared(case, RULES).compared([variant])
+        (comparison,) = UnpackedCycle(case, RULES).compared([variant])
     assert comparable(comparison.totals[brokerage]) == comparable(totals_of(before, whole(case, variant)))
 
 
@@ -201,7 +201,7 @@ def test_changing_the_number_or_length_of_jobs_of_a_queue(brokerage: str, field:
     queues = grid_and_work(brokerage)[0].queues
     first = str(queues.unified_name[queues.name.tolist().index(jobs.most_common(1)[0][0])])
     variant = Change((), RULES, (QueueField(first, field, 7 if field == "jobChunkSize" else 4000),))
-    (comparison,) = Prepared(case, RULES).compared([variant])
+    (comparison,) = UnpackedCycle(case, RULES).compared([variant])
     assert comparable(comparison.totals[brokerage]) == comparable(
         totals_of(whole_before(brokerage), whole(case, variant))
     )
@@ -210,7 +210,7 @@ def test_changing_the_number_or_length_of_jobs_of_a_queue(brokerage: str, field:
 def test_reused_rejections_have_the_codes_of_their_side() -> None:
     """Without one filter the later rules get other numbers, such as the rule that drops all but the ten best queues."""
     case, variant = stored_case(JOBS), change(rules=("pilots=off",))
-    (comparison,) = Prepared(case, RULES).compared([variant])
+    (comparison,) = UnpackedCycle(case, RULES).compared([variant])
     assert comparable(comparison.totals[JOBS]) == comparable(totals_of(whole_before(JOBS), whole(case, variant)))
     assert comparison.totals[JOBS].rejected_after["low_weight"] > 0
 
@@ -241,9 +241,9 @@ def test_jobs_lost_on_writing_count_the_same_with_and_without_the_loop(
         assert fewer
         decisions[at] = dataclasses.replace(decisions[at], assigned=fewer)
     case = dataclasses.replace(case, decisions=tuple(decisions))
-    alone = Prepared(case, RULES).compared([variant])
+    alone = UnpackedCycle(case, RULES).compared([variant])
     monkeypatch.setattr(loading, "mode", "always")
-    assert Prepared(case, RULES).compared([variant]) == alone
+    assert UnpackedCycle(case, RULES).compared([variant]) == alone
     assert alone[0].totals[brokerage].jobs_before == sum(
         (Counter(outcome.assigned) for outcome in decisions), Counter()
     )
@@ -260,5 +260,5 @@ def test_several_changes_at_once_agree_with_each_alone(
     case = dataclasses.replace(stored_case(brokerage), id=f"{brokerage} {loop}")
     together = decide_case(case, RULES, several)
     later = decide_case(case, RULES, several)  # the side before is cached by now
-    assert together == later == [Prepared(case, RULES).compared([variant])[0] for variant in several]
+    assert together == later == [UnpackedCycle(case, RULES).compared([variant])[0] for variant in several]
     assert Counter(difference.total("changed") > 0 for difference in together)[True] > 1

@@ -20,7 +20,7 @@ from broker.alongside.answers.shadow_decisions import (
     refusal,
 )
 from broker.alongside.answers.shadow_models import DecidedBy, Placer, Shadow
-from broker.alongside.answers.shadow_own import TASK_BROKERAGE, Own
+from broker.alongside.answers.shadow_own import TASK_BROKERAGE, PlacementOwner
 from broker.alongside.answers.shadow_tally import Tally
 from broker.alongside.model.agreement import CONFIDENCE
 from broker.alongside.statements import plugin_calls
@@ -118,7 +118,7 @@ class ShadowComparison:
 
 
 def add_placements(
-    compared: ShadowComparison, placements: Sequence[Placement], decided: DecisionsByChunk, own: Own
+    compared: ShadowComparison, placements: Sequence[Placement], decided: DecisionsByChunk, own: PlacementOwner
 ) -> None:
     """Count what PanDA placed. Pure."""
     for placement in placements:
@@ -147,7 +147,9 @@ def add_undecided(compared: ShadowComparison, undecided: Sequence[Undecided]) ->
             tally.uncompared(jobs, NO_DECISION if jobs.has_dataset else NO_DATASET)
 
 
-def add_waits(compared: ShadowComparison, waits: Sequence[Wait], decided: DecisionsByChunk, own: Own) -> None:
+def add_waits(
+    compared: ShadowComparison, waits: Sequence[Wait], decided: DecisionsByChunk, own: PlacementOwner
+) -> None:
     """Count the times that PanDA let a task wait. Pure."""
     for wait in waits:
         tallies = compared.of(wait)
@@ -190,7 +192,7 @@ def compare(query: QueryContext, since: datetime, max_age: timedelta, brokerage:
         runs = {one.origin.agent_run for one in stored} - {None}
         cycles = deciding_cycles(connection, sorted(run for run in runs if run is not None))
         compared.deciders.know(cycles)
-        decided, own = DecisionsByChunk(stored, max_age), Own(by_plugin, cycles)
+        decided, own = DecisionsByChunk(stored, max_age), PlacementOwner(by_plugin, cycles)
         add_placements(compared, [one for one in placements if one.jeditaskid in batch], decided, own)
         add_waits(compared, [one for one in waits if one.jeditaskid in batch], decided, own)
     return compared

@@ -22,7 +22,7 @@ SAME_INSTANT = timedelta(seconds=1)
 PluginDecisions = Mapping[tuple[str, Chunk], Sequence[datetime]]
 
 
-class Own:
+class PlacementOwner:
     """Tells work placed by ours from work placed by PanDA.
 
     Args:

@@ -21,7 +21,7 @@ from broker.codec.cut_codec import CutEncoder, cycle_work
 from broker.codec.work_codec import Body, StoredWork, WorkCorruptError, WorkEncoder, joined_work, missing_columns
 from broker.domain.arrays import Bools, Ints, Texts
 from broker.domain.decisions import FILES_CHANGED, TASK_CHANGED, Decision, DecisionRecord
-from broker.domain.placements import Placement, Written
+from broker.domain.placements import Placement, WriteOutcome
 from broker.domain.work import Work
 from broker.engine.job.chunk_result import ChunkResult
 from broker.engine.job.cycle import JobCycle
@@ -134,7 +134,7 @@ class JobsCycle(Cycle[AssignedChunk]):
         return job_rows(assigned, self._work, self.snapshot)
 
     def records(
-        self, assigned: Sequence[AssignedChunk], written: Written | None, now: datetime
+        self, assigned: Sequence[AssignedChunk], written: WriteOutcome | None, now: datetime
     ) -> list[DecisionRecord]:
         """The decisions with the jobs that were written for them."""
         if written is None or written.kept is None or bool(written.kept.all()):

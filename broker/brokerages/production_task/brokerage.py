@@ -32,7 +32,7 @@ from broker.codec.task_work_codec import StoredTasks, TaskWorkEncoder, joined_ta
 from broker.codec.work_codec import Body, WorkCorruptError
 from broker.domain.arrays import Bools, Floats, Ints, Texts
 from broker.domain.decisions import RETRY_AFTER, TASK_CHANGED, Decision, DecisionRecord
-from broker.domain.placements import TaskPlacement, Written
+from broker.domain.placements import TaskPlacement, WriteOutcome
 from broker.domain.task_work import TaskWork
 from broker.engine.job.input_faults import INPUT_REASONS
 from broker.engine.shared.answer import CandidateVerdict
@@ -178,7 +178,9 @@ class TasksCycle(Cycle[AssignedTask]):
         """The nuclei, the endpoints of the output, and the tasks that wait."""
         return nucleus_rows(assigned, self.engine)
 
-    def records(self, assigned: Sequence[AssignedTask], written: Written | None, now: datetime) -> list[DecisionRecord]:
+    def records(
+        self, assigned: Sequence[AssignedTask], written: WriteOutcome | None, now: datetime
+    ) -> list[DecisionRecord]:
         """The decisions; ``assigned`` of each maps the nucleus to the one task that it got."""
         records = []
         for task in assigned:

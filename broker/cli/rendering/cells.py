@@ -77,7 +77,7 @@ class Percent:
 
 
 @dataclass(frozen=True)
-class Since:
+class TimeWithAge:
     """A time together with its age."""
 
     at: datetime | None
@@ -96,7 +96,7 @@ def cell_text(cell: object) -> str:
         return length(abs(cell).total_seconds())
     if isinstance(cell, Percent):
         return "" if cell.share is None else f"{100 * cell.share:.1f} %"
-    if isinstance(cell, Since):
+    if isinstance(cell, TimeWithAge):
         return with_age(cell.at, cell.now)
     if isinstance(cell, Enum):
         return escaped(cell.value)
@@ -119,7 +119,7 @@ def csv_text(cell: object) -> str:
         return repr(cell.total_seconds())
     if isinstance(cell, Percent):
         return "" if cell.share is None else repr(cell.share)
-    if isinstance(cell, Since):
+    if isinstance(cell, TimeWithAge):
         return "" if cell.at is None else cell.at.isoformat()
     return cell_text(cell)
 

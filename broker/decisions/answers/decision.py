@@ -45,7 +45,7 @@ from broker.store.query_context import Evaluation, NothingFound, Proceed, QueryC
 from broker.store.summaries.chunk_states import decided_after
 
 if TYPE_CHECKING:
-    from broker.decisions.answers.remedies import Evaluated
+    from broker.decisions.answers.remedies import EvaluationResult
 
 
 def position_of(query: QueryContext, decision: Decision, then: Sequence[ChunkState] | None) -> Position | None:
@@ -241,7 +241,7 @@ def stored_explanations(connection: sa.Connection, decisions: Sequence[StoredDec
     return [explained(one, pins_among(held[one.origin.decided_at], one.record.decision), None) for one in decisions]
 
 
-def explained(stored: StoredDecision, pins: Sequence[Pin], again: Evaluated | None) -> ExplainedDecision:
+def explained(stored: StoredDecision, pins: Sequence[Pin], again: EvaluationResult | None) -> ExplainedDecision:
     """One decision as an answer. Pure.
 
     Args:

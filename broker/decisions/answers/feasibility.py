@@ -35,7 +35,7 @@ from broker.store.connection.database import Database
 from broker.store.connection.read_only import rolled_back
 from broker.store.query_context import Proceed, QueryContext, proceed
 from broker.store.reads.chunk_reads import ANALYSIS_LABELS
-from broker.tasks.statements.task_rows import AnySubmission, Submitted
+from broker.tasks.statements.task_rows import AnySubmission, InsertedTask
 
 BUDGET_S = 30.0
 
@@ -68,7 +68,7 @@ class DecisionRequest:
 
 
 @dataclass(frozen=True)
-class Tried:
+class DryRunDecision:
     """A decision that was not written, with the data needed to evaluate it again."""
 
     stored: StoredDecision
@@ -85,7 +85,7 @@ def decide(database: Database, request: DecisionRequest, emit: Callable[[dict[st
     return _agent(request).cycle(_context(database, request, emit))
 
 
-def try_decisions(database: Database, request: DecisionRequest) -> list[Tried]:
+def try_decisions(database: Database, request: DecisionRequest) -> list[DryRunDecision]:
     """Decide without writing; return the decisions as they would be stored.
 
     Raises:
@@ -123,7 +123,7 @@ class _Trial(BrokerageAgent):
 
     def __init__(self, agent: BrokerageAgent) -> None:
         self.__dict__.update(agent.__dict__)
-        self.trials: list[Tried] = []
+        self.trials: list[DryRunDecision] = []
         self._tunings: dict[int, Tuning] = {}
 
     def _cycle_over(self, grid: Any, work: Any, context: CycleContext, tuning: Tuning) -> Cycle[Any]:
@@ -140,7 +140,7 @@ class _Trial(BrokerageAgent):
             batch = self.brokerage.batch(unpacked(work), older=False)
             tuning = self._tunings[id(cycle)] if id(cycle) in self._tunings else next(iter(self._tunings.values()))
             case = Case(self.brokerage, sink.grid.snapshot, tuning, batch, self._rules, record.decision)
-            self.trials.append(Tried(StoredDecision(0, sink.origin, stored_record), case))
+            self.trials.append(DryRunDecision(StoredDecision(0, sink.origin, stored_record), case))
 
 
 PROMISE: Literal["feasibility, no promise"] = "feasibility, no promise"
@@ -214,12 +214,12 @@ def feasibility(
 
 
 def _task(
-    trial: Database, submission: AnySubmission, submitted: Submitted, question: Question, proceed: Proceed
+    trial: Database, submission: AnySubmission, submitted: InsertedTask, question: Question, proceed: Proceed
 ) -> FeasibleTask:
     proceed()
     columns = submission.columns
     nucleus = columns.get("nucleus")
-    tried: list[Tried] = []
+    tried: list[DryRunDecision] = []
     if columns["prodsourcelabel"] in ANALYSIS_LABELS:
         tried += _decided(trial, "analysis_job", submitted.jeditaskid, question)
     else:
@@ -245,12 +245,12 @@ def _start(trial: Database, task: int, question: Question) -> ForecastLine | Non
         return submitted_start(QueryContext(connection, trial.names, question.now, question.config), task)
 
 
-def _decided(trial: Database, brokerage: str, task: int, question: Question) -> list[Tried]:
+def _decided(trial: Database, brokerage: str, task: int, question: Question) -> list[DryRunDecision]:
     request = DecisionRequest(brokerage, (task,), question.now, question.seed, config=question.config)
     return try_decisions(trial, request)
 
 
-def _drawn(tried: Sequence[Tried]) -> str | None:
+def _drawn(tried: Sequence[DryRunDecision]) -> str | None:
     return next((name for one in tried for name in one.stored.record.assigned), None)
 
 
@@ -262,7 +262,7 @@ def _set_nucleus(trial: Database, task: int, nucleus: str) -> None:
         connection.execute(sa.text(query), {"nucleus": nucleus, "task": task})
 
 
-def _explained(tried: Tried, evaluate: bool, proceed: Proceed) -> ExplainedDecision:
+def _explained(tried: DryRunDecision, evaluate: bool, proceed: Proceed) -> ExplainedDecision:
     decision = tried.stored.record.decision
     waits = decision.outcome not in ("brokered", "throttled")
     return explained(tried.stored, (), evaluated_case(tried.case, proceed) if evaluate and waits else None)

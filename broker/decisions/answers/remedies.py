@@ -101,7 +101,7 @@ PASSED_FILTERS = (LOW_WEIGHT, OTHERS_BOOTSTRAP, *FLOW_CODES)
 
 
 @dataclass(frozen=True)
-class Evaluated:
+class EvaluationResult:
     """The result of evaluating a decision again."""
 
     near_misses: tuple[RejectedCandidate, ...]
@@ -148,7 +148,7 @@ class Case(StoredBatch[Brokerage[Any, Any], Any]):
         return dataclasses.replace(self, tuning=self.tuning.with_values({key: value}))
 
 
-def evaluation(query: QueryContext, stored: StoredDecision) -> Evaluation[Evaluated]:
+def evaluation(query: QueryContext, stored: StoredDecision) -> Evaluation[EvaluationResult]:
     """Near misses and remedies of a decision that placed nothing: read here, evaluated by the returned callable."""
     decision, origin = stored.record.decision, stored.origin
     if is_late(decision.outcome):
@@ -166,8 +166,8 @@ def evaluation(query: QueryContext, stored: StoredDecision) -> Evaluation[Evalua
     return lambda go_on: evaluated_case(case, go_on)
 
 
-def _not_evaluated(why: str) -> Evaluation[Evaluated]:
-    return lambda go_on: Evaluated((), Remedies(evaluated=False, why_not=why))
+def _not_evaluated(why: str) -> Evaluation[EvaluationResult]:
+    return lambda go_on: EvaluationResult((), Remedies(evaluated=False, why_not=why))
 
 
 def case_of(query: QueryContext, stored: StoredDecision) -> Case:
@@ -187,7 +187,7 @@ def case_of(query: QueryContext, stored: StoredDecision) -> Case:
     return Case(brokerage, snapshot, published.tuning(batch.vo), batch, rules, decision)
 
 
-def evaluated_case(case: Case, proceed: Proceed = proceed) -> Evaluated:
+def evaluated_case(case: Case, proceed: Proceed = proceed) -> EvaluationResult:
     """Find near misses, and every single change that would give the work a candidate. Pure."""
     search = _Search(case, proceed)
     by_rule = list(search.by_rule())
@@ -196,7 +196,7 @@ def evaluated_case(case: Case, proceed: Proceed = proceed) -> Evaluated:
     helpful = [*search.by_key(), *search.by_task(), *search.by_queue(near), *by_rule]
     in_the_tuning = any(remedy.kind == "key" for remedy in helpful)
     remedies = Remedies(evaluated=True, tried=search.tried, in_the_tuning=in_the_tuning, helpful=tuple(helpful))
-    return Evaluated(near, remedies)
+    return EvaluationResult(near, remedies)
 
 
 def near_misses(answers: Sequence[CandidateVerdict], only_reason: frozenset[str]) -> tuple[RejectedCandidate, ...]:

@@ -55,7 +55,7 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Replayed:
+class ReplayResult:
     """The result of deciding again.
 
     Attributes:
@@ -74,14 +74,14 @@ class Replayed:
         return not self.differences and not self.fault
 
 
-def compare(stored: StoredDecision, again: ReplayedDecision) -> Replayed:
+def compare(stored: StoredDecision, again: ReplayedDecision) -> ReplayResult:
     """Compare the stored decision with the replayed one."""
     origin = stored.origin
     before, after = _form(origin, stored.record), _form(origin, _as_written(stored, again))
     if _bytes(before) == _bytes(after):
-        return Replayed(stored)
+        return ReplayResult(stored)
     differences = tuple(_differences("", _by_name(before), _by_name(after)))
-    return Replayed(stored, differences or (Difference("the whole", before, after),))
+    return ReplayResult(stored, differences or (Difference("the whole", before, after),))
 
 
 def replay(
@@ -91,7 +91,7 @@ def replay(
     rules: Rules,
     *,
     whole: bool = True,
-) -> list[Replayed]:
+) -> list[ReplayResult]:
     """Replay the stored decisions of one cycle and compare; a decision that cannot be replayed carries the reason.
 
     Args:
@@ -108,11 +108,11 @@ def replay(
     """
     faults = _faults(decisions)
     readable = [one for one in decisions if one.id not in faults]
-    results = {one.id: Replayed(one, fault=faults[one.id]) for one in decisions if one.id in faults}
+    results = {one.id: ReplayResult(one, fault=faults[one.id]) for one in decisions if one.id in faults}
     try:
         again = _replay(readable, snapshot, tuning_of, rules, whole and not faults) if readable else []
     except WorkCorruptError as error:
-        again = [Replayed(one, fault=str(error)) for one in readable]
+        again = [ReplayResult(one, fault=str(error)) for one in readable]
     results |= {one.stored.id: one for one in again}
     return [results[one.id] for one in decisions]
 
@@ -146,7 +146,7 @@ def _brokerage(decisions: Sequence[StoredDecision]) -> AnyBrokerage:
 
 def _replay(
     decisions: Sequence[StoredDecision], snapshot: Snapshot, tuning_of: TuningOf, rules: Rules, whole: bool
-) -> list[Replayed]:
+) -> list[ReplayResult]:
     batches, kind = _batches(decisions), _brokerage(decisions)
     seed, stored_before = decisions[0].origin.seed, [dict(one) for batch in batches for one in batch.load_before]
     placed_before = stored_before
@@ -254,7 +254,7 @@ class Replayer:
     _rules: dict[str, Rules] = field(default_factory=dict)
     _reported_engines: set[str] = field(default_factory=set)
 
-    def replay(self, cycle: StoredCycle, *, whole: bool = True) -> list[Replayed]:
+    def replay(self, cycle: StoredCycle, *, whole: bool = True) -> list[ReplayResult]:
         """Compare each decision of the cycle with its replay; one that cannot be replayed carries the reason.
 
         Args:
@@ -271,7 +271,7 @@ class Replayer:
             self._report_columns(origin.snapshot)
             tuning_of = self.store.version(self.connection, origin.tuning).tuning
         except BrokerError as error:
-            return [Replayed(one, fault=str(error)) for one in cycle.decisions]
+            return [ReplayResult(one, fault=str(error)) for one in cycle.decisions]
         return replay(cycle.decisions, snapshot, tuning_of, self._rules[cycle.brokerage], whole=whole)
 
     def _report_columns(self, identifier: str) -> None:
@@ -296,7 +296,7 @@ class NothingDecidedInFile(NotFound):
     """The snapshot file holds no decisions."""
 
 
-def replayed_file(path: Path, config: Path | None = None, *, whole: bool = True) -> Iterator[list[Replayed]]:
+def replayed_file(path: Path, config: Path | None = None, *, whole: bool = True) -> Iterator[list[ReplayResult]]:
     """Compare the decisions of a snapshot file with their replays, cycle by cycle.
 
     Args:
@@ -321,7 +321,7 @@ def replayed_file(path: Path, config: Path | None = None, *, whole: bool = True)
         tuning = (file.tunings or {}).get(cycle.origin.tuning)
         if tuning is None:
             fault = f"the file has no version {cycle.origin.tuning} of the tuning"
-            yield [Replayed(one, fault=fault) for one in cycle.decisions]
+            yield [ReplayResult(one, fault=fault) for one in cycle.decisions]
         else:
             rules = rules_in_force(cycle.brokerage, config)
             yield replay(cycle.decisions, snapshot, tuning.tuning, rules, whole=whole and is_whole)

@@ -12,7 +12,7 @@ import typer
 from broker.cli.context import at_option, check_time, moment_of, open_store, settings_of
 from broker.cli.elsewhere import Arguments, Document, RemoteAnswer
 from broker.cli.output import Column, print_facts, print_json, print_table, say
-from broker.cli.rendering.cells import Percent, Since, remark
+from broker.cli.rendering.cells import Percent, TimeWithAge, remark
 from broker.cli.rendering.plotting import Plot, check_plot
 from broker.decisions.answers.decision import task_decision
 from broker.decisions.answers.decision_model import (
@@ -68,7 +68,7 @@ def show_answer(answer: TaskDecision) -> None:
         say(text)
     facts = [
         ("task", task_sentence(answer.task)),
-        ("waiting since", Since(answer.task.waiting_since, answer.now) if answer.task.waiting_since else None),
+        ("waiting since", TimeWithAge(answer.task.waiting_since, answer.now) if answer.task.waiting_since else None),
         ("next try", _next_try(answer)),
         ("its next job", answer.start.sentence if answer.start else None),
     ]
@@ -78,7 +78,7 @@ def show_answer(answer: TaskDecision) -> None:
 def _next_try(answer: TaskDecision) -> object:
     if answer.task.redecide == "each_cycle":
         return "decided again each cycle"
-    return Since(answer.task.next_try_at, answer.now) if answer.task.next_try_at else None
+    return TimeWithAge(answer.task.next_try_at, answer.now) if answer.task.next_try_at else None
 
 
 def _chunk(answer: TaskDecision, one: ExplainedDecision) -> str:
@@ -104,7 +104,7 @@ def show_decision(answer: TaskDecision, one: ExplainedDecision) -> None:
             ("brokerage", one.brokerage),
             ("chunk", None if one.datasetid is None else _named(one)),
             ("outcome", f"{one.outcome} {one.reason}".strip()),
-            ("decided at", Since(one.decided_at, answer.now)),
+            ("decided at", TimeWithAge(one.decided_at, answer.now)),
             ("seen again", f"{one.times_seen} times, last {one.seen_at:%H:%M:%S}" if one.times_seen > 1 else None),
             ("snapshot, tuning, seed", f"{one.snapshot}, {one.tuning}, {one.seed}"),
             ("notes", ", ".join(note for note in one.notes if not _shown_elsewhere(note)) or None),

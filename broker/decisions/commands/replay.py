@@ -16,7 +16,7 @@ from broker import __version__
 from broker.brokerages.registry import brokerage, columns_not_stored
 from broker.cli.context import SCENARIO_IF_LOADED, at_option, check_time, duration, moment_of, open_store, settings_of
 from broker.cli.output import console, print_json, print_table, remark
-from broker.decisions.answers.replay import Difference, Replayed, Replayer, replayed_file
+from broker.decisions.answers.replay import Difference, Replayer, ReplayResult, replayed_file
 from broker.errors import FAILED, WRONG_USAGE, BrokerError, NotFound
 from broker.store.decisions.stored_cycles import CycleKey, StoredCycle, cycle_keys, one_decision, read_cycle, whole
 from broker.store.gdpconfig_rows import TuningStore
@@ -90,7 +90,7 @@ class _Report:
         self._differences: list[tuple[object, ...]] = []
         self._engines: set[str] = set()
 
-    def add(self, results: list[Replayed]) -> None:
+    def add(self, results: list[ReplayResult]) -> None:
         """Add the comparison of one cycle to the totals."""
         if not results:
             return
@@ -129,7 +129,7 @@ class _Report:
             raise typer.Exit(FAILED)
 
 
-def _report_columns(replayed: Replayed) -> None:
+def _report_columns(replayed: ReplayResult) -> None:
     """Report the columns that the other version did not store."""
     if replayed.stored.record.work is not None and not replayed.fault:
         missing = columns_not_stored(brokerage(replayed.stored.record.decision.brokerage), replayed.stored.record.work)
@@ -137,13 +137,13 @@ def _report_columns(replayed: Replayed) -> None:
             remark(f"columns that it did not store count as NULL: {', '.join(missing)}")
 
 
-def _state(replayed: Replayed) -> str:
+def _state(replayed: ReplayResult) -> str:
     if replayed.fault:
         return "unreadable"
     return "identical" if replayed.identical else "different"
 
 
-def _row(replayed: Replayed, difference: Difference) -> tuple[object, ...]:
+def _row(replayed: ReplayResult, difference: Difference) -> tuple[object, ...]:
     decision = replayed.stored.record.decision
     values = (_short(difference.stored), _short(difference.again))
     return (replayed.stored.id, decision.jeditaskid, decision.datasetid, difference.field, *values)
@@ -154,7 +154,7 @@ def _short(value: object) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-def _object(replayed: Replayed) -> dict[str, Any]:
+def _object(replayed: ReplayResult) -> dict[str, Any]:
     decision, origin = replayed.stored.record.decision, replayed.stored.origin
     return {
         "decision": replayed.stored.id,

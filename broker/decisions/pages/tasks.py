@@ -40,7 +40,7 @@ from broker.history.answers.job import jobs_of_tasks
 from broker.history.answers.job_models import JobsOfTasks
 from broker.history.answers.list_models import TaskFilters
 from broker.history.answers.tasks import known_task_filters, task_list
-from broker.notifications.answers.subscriptions import Offered, TaskSubscriptions, offered, subscriptions_of
+from broker.notifications.answers.subscriptions import SubscriptionTargets, TaskSubscriptions, offered, subscriptions_of
 from broker.store.query_context import Proceed
 from broker.web.formats import in_path
 from broker.web.pictures.bars import Bar, bar_of, bars, row_of_bars, rows_of_bars
@@ -156,7 +156,7 @@ def _task_page(
     jobs: JobsOfTasks,
     evaluate: bool,
     time: Mapping[str, object],
-    subscribing: tuple[TaskSubscriptions, Offered] | None,
+    subscribing: tuple[TaskSubscriptions, SubscriptionTargets] | None,
 ) -> Response:
     sentences = [_decision_fields(one) for one in decision.decisions]
     events = [

@@ -14,7 +14,7 @@ from broker.engine.analysis.class_weights import LEAST, LEAST_PART, class_weight
 from broker.engine.analysis.cycle import AnalysisCycle
 from broker.engine.analysis.job_counts import figures_at, load_at
 from broker.engine.analysis.load_tracking import MOVING, STABILIZER
-from broker.engine.compiled.columns import FlatBlock, Moving, Outcome, UserPairs
+from broker.engine.compiled.columns import FlatBlock, MovingRules, Outcome, UserPairs
 from broker.engine.compiled.loop_parts import NO_NEW_WEIGHT, LoopParts, moving_steps, numbered
 from broker.engine.job.chunk_result import Block
 from broker.rules.contract import LoadCut
@@ -85,7 +85,7 @@ def analysis_loop_parts(cycle: AnalysisCycle, other_cap: LoadCut) -> AnalysisLoo
     return None if state is None or moving is None else AnalysisLoopParts(moving, state, users, cycle)
 
 
-def _moving(cycle: AnalysisCycle, other_cap: LoadCut) -> Moving | None:
+def _moving(cycle: AnalysisCycle, other_cap: LoadCut) -> MovingRules | None:
     """The moving rules by number; None if the loop does not know one of them, or how the profile reads a step."""
     moving, chain = moving_steps(cycle.chain, cycle.tuning, other_cap), cycle.chain
     if moving is None or not cycle.weighs_by_table:

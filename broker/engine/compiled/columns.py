@@ -9,7 +9,7 @@ import numpy as np
 from broker.domain.arrays import AnyArray, Bools, Floats, Ints
 
 
-class Moving(NamedTuple):
+class MovingRules(NamedTuple):
     """The moving rules of the chain, by number, with their arguments; A is the largest number of arguments.
 
     See :mod:`broker.engine.compiled.loop_steps` for numbers and arguments.

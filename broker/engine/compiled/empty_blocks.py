@@ -6,7 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from broker.engine.compiled.columns import CHUNK, LIMITS, LISTED, QUEUE, USE, Columns, Files, FlatBlock, Moving, Parts
+from broker.engine.compiled.columns import (
+    CHUNK,
+    LIMITS,
+    LISTED,
+    QUEUE,
+    USE,
+    Columns,
+    Files,
+    FlatBlock,
+    MovingRules,
+    Parts,
+)
 from broker.engine.compiled.loop_parts import NO_NEW_WEIGHT, no_user_pairs, no_users, room_for
 from broker.engine.compiled.loop_steps import MOST_ARGUMENTS
 from broker.engine.task.placing import TaskBlock, room_for as room_for_tasks
@@ -32,7 +43,7 @@ def no_chunks() -> tuple[Any, ...]:
         ),
     )
     figures, given = np.zeros(0), np.zeros((0, MOST_ARGUMENTS))
-    moving = Moving(none, given, none, given, 0, figures, 0, none, given, none, figures, NO_NEW_WEIGHT, figures)
+    moving = MovingRules(none, given, none, given, 0, figures, 0, none, given, none, figures, NO_NEW_WEIGHT, figures)
     return 0, 0, moving, block, columns, users, no_user_pairs(), room_for(block, 0, 0, 0, users)
 
 

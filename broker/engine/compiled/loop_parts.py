@@ -14,7 +14,7 @@ from functools import reduce
 import numpy as np
 
 from broker.domain.arrays import Floats, Ints
-from broker.engine.compiled.columns import FlatBlock, Moving, MovingState, Outcome, UserPairs, UserState
+from broker.engine.compiled.columns import FlatBlock, MovingRules, MovingState, Outcome, UserPairs, UserState
 from broker.engine.compiled.loop_steps import CAP, CAP_WITHOUT_DEFINED, MOST_ARGUMENTS, STEPS, arguments_of, step_of
 from broker.engine.job.chunk_result import Block
 from broker.engine.job.cycle import JobCycle
@@ -27,7 +27,7 @@ from broker.rules.contract import LoadCut, Rule
 NO_NEW_WEIGHT = -1
 
 
-def moving_steps(chain: QueueChain, tuning: Tuning, other_cap: LoadCut) -> Moving | None:
+def moving_steps(chain: QueueChain, tuning: Tuning, other_cap: LoadCut) -> MovingRules | None:
     """The moving rules of a chain by number; None if the loop does not know one of them.
 
     Args:
@@ -42,7 +42,7 @@ def moving_steps(chain: QueueChain, tuning: Tuning, other_cap: LoadCut) -> Movin
         return None
     room = next((at for at, step in enumerate(cuts[0]) if step in (CAP, CAP_WITHOUT_DEFINED)), None)
     caps = other if room is None else (cuts[0][room:], cuts[1][room:])
-    return Moving(
+    return MovingRules(
         weights=weights[0],
         weight_arguments=weights[1],
         cuts=cuts[0],
@@ -88,7 +88,7 @@ class LoopParts:
         users: the same by user and type; empty arrays.
     """
 
-    moving: Moving
+    moving: MovingRules
     state: MovingState
     users: UserState
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from broker.domain.arrays import AnyArray, Bools, Floats, Ints
 from broker.engine.compiled.by_file import taken_by_file
-from broker.engine.compiled.columns import Columns, FlatBlock, Moving, Outcome, Parts, UserPairs, UserState
+from broker.engine.compiled.columns import Columns, FlatBlock, MovingRules, Outcome, Parts, UserPairs, UserState
 from broker.engine.compiled.cutting import AT, GUESS, JOBS, KNOWN, LIMITS, SPAN, job_limits, taken, walltimes
 from broker.engine.compiled.empty_blocks import no_chunks
 from broker.engine.compiled.jit import compiled, inlined
@@ -49,7 +49,7 @@ def call_first() -> None:
 
 @compiled
 def placed_until(
-    start: int, seed: int, moving: Moving, block: FlatBlock, columns: Columns, users: UserState, pairs: UserPairs,
+    start: int, seed: int, moving: MovingRules, block: FlatBlock, columns: Columns, users: UserState, pairs: UserPairs,
     out: Outcome,
 ) -> int:  # fmt: skip
     """Place the chunks of the block from ``start`` on; return the first that the loop cannot place, or their number."""
@@ -89,7 +89,7 @@ def placed_until(
 
 @compiled
 def _placed(
-    b: int, jobs: int, spans: int, seed: int, moving: Moving, block: FlatBlock, columns: Columns,
+    b: int, jobs: int, spans: int, seed: int, moving: MovingRules, block: FlatBlock, columns: Columns,
     out: Outcome,
 ) -> int:  # fmt: skip
     """Draw and cut the jobs of one chunk, and return the number of jobs of the block so far."""
@@ -151,7 +151,7 @@ def _copy(row: int, to: int, used: Ints) -> None:
 
 @compiled
 def _candidates(
-    b: int, moving: Moving, block: FlatBlock, columns: Columns, out: Outcome, figures: Floats,
+    b: int, moving: MovingRules, block: FlatBlock, columns: Columns, out: Outcome, figures: Floats,
     flags: AnyArray,
 ) -> None:  # fmt: skip
     """Fill in weight, waiting jobs and cap of each chosen candidate, and whether it bootstraps."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from broker.domain.arrays import Floats, Ints
 from broker.domain.waiting_limit import waiting_limit
-from broker.engine.compiled.columns import Columns, FlatBlock, Moving, Outcome
+from broker.engine.compiled.columns import Columns, FlatBlock, MovingRules, Outcome
 from broker.engine.compiled.jit import compiled, inlined
 from broker.engine.compiled.loop_steps import ANALYSIS_RUNNING_QUEUED, BELOW_MIN_WEIGHT, CAP_WITHOUT_DEFINED
 
@@ -100,7 +100,7 @@ def _cut_of(
 
 
 @compiled
-def ranked(b: int, moving: Moving, block: FlatBlock, columns: Columns, out: Outcome) -> int:
+def ranked(b: int, moving: MovingRules, block: FlatBlock, columns: Columns, out: Outcome) -> int:
     """Rank the candidates of chunk ``b`` of the block, write the chosen ones, and return their number."""
     # columns are read from their tuples once: reading them for each pair takes longer than ranking it
     chunk, queues, steps, cuts = columns.chunks[block.row + b], columns.queues, moving.weights, moving.cuts
@@ -152,7 +152,7 @@ def _written(
     at: int,
     pair: int,
     starts: bool,
-    moving: Moving,
+    moving: MovingRules,
     block: FlatBlock,
     columns: Columns,
     out: Outcome,

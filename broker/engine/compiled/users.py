@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from broker.domain.arrays import Floats
-from broker.engine.compiled.columns import Columns, FlatBlock, Moving, Outcome, UserPairs, UserState
+from broker.engine.compiled.columns import Columns, FlatBlock, MovingRules, Outcome, UserPairs, UserState
 from broker.engine.compiled.jit import compiled, inlined
 from broker.engine.compiled.loop_steps import QUEUE_CAP
 from broker.engine.compiled.ranking import larger, limit_of
@@ -88,7 +88,7 @@ def _short_enough(
 
 @compiled
 def brought_up_to_date(
-    b: int, moving: Moving, block: FlatBlock, columns: Columns, users: UserState, pairs: UserPairs
+    b: int, moving: MovingRules, block: FlatBlock, columns: Columns, users: UserState, pairs: UserPairs
 ) -> None:
     """Judge and weigh a chunk again with placed jobs."""
     row = block.row + b
@@ -100,7 +100,7 @@ def brought_up_to_date(
 
 @compiled
 def _judged_again(
-    b: int, row: int, moving: Moving, block: FlatBlock, columns: Columns, users: UserState, pairs: UserPairs
+    b: int, row: int, moving: MovingRules, block: FlatBlock, columns: Columns, users: UserState, pairs: UserPairs
 ) -> None:
     """Reject candidates that the filters do not keep with placed jobs."""
     # columns are read from their tuples once: reading them for each pair takes longer than the filters do
@@ -128,7 +128,7 @@ def _judged_again(
 
 @compiled
 def _weighed_again(
-    b: int, row: int, moving: Moving, block: FlatBlock, columns: Columns, users: UserState, pairs: UserPairs
+    b: int, row: int, moving: MovingRules, block: FlatBlock, columns: Columns, users: UserState, pairs: UserPairs
 ) -> None:
     """Compute the new weight with the room that is left."""
     queues, load, given, left, of_pair = columns.queues, pairs.load, moving.stabilizer, block.left, block.queue

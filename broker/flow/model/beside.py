@@ -26,7 +26,7 @@ QUEUE_UNKNOWN, OURS_NOTHING = "queue_not_in_snapshot", "ours_placed_nothing"
 
 
 @dataclass(frozen=True)
-class Beside:
+class PlacementComparison:
     """The same jobs as placed by PanDA and by us.
 
     Attributes:
@@ -52,7 +52,7 @@ def beside(
     ours: Sequence[Placed],
     panda: Sequence[Placed],
     prices: Mapping[str, Value],
-) -> Beside:
+) -> PlacementComparison:
     """Price PanDA's placement of a cycle's chunks next to ours.
 
     Args:
@@ -87,7 +87,7 @@ def beside(
     own = own * (panda_jobs > 0)[chunk]
     no_costs: Floats = np.zeros(size)
     gb = moved_gb(problem)
-    return Beside(
+    return PlacementComparison(
         chunks=int(((our_jobs > 0) & (panda_jobs > 0)).sum()),
         jobs=float(own.sum()),
         ours=cost_parts(problem, own, no_costs, problem.share_debt_hs06),

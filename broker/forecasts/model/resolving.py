@@ -13,7 +13,7 @@ NOBODY_CAME_S = 3600.0
 
 
 @dataclass(frozen=True)
-class Open:
+class OpenForecast:
     """A forecast that is not judged yet.
 
     Attributes:
@@ -43,7 +43,7 @@ class TrackedWork:
 
 
 @dataclass(frozen=True)
-class Judged:
+class ForecastJudgement:
     """The judgement of a forecast.
 
     Attributes:
@@ -59,7 +59,9 @@ class Judged:
     is_kept: bool = True
 
 
-def judge(one: Open, tracked: int | None, seen: TrackedWork | None, now: datetime, horizon_s: float) -> Judged:
+def judge(
+    one: OpenForecast, tracked: int | None, seen: TrackedWork | None, now: datetime, horizon_s: float
+) -> ForecastJudgement:
     """Judge an open forecast at ``now``.
 
     Args:
@@ -71,13 +73,15 @@ def judge(one: Open, tracked: int | None, seen: TrackedWork | None, now: datetim
     """
     if tracked is None:
         nobody_came = (now - one.made_at).total_seconds() >= NOBODY_CAME_S
-        return Judged(one.id, None, None, 0.0, is_kept=not nobody_came)
+        return ForecastJudgement(one.id, None, None, 0.0, is_kept=not nobody_came)
     if seen is None:
-        return Judged(one.id, tracked, "gone", 0.0)
+        return ForecastJudgement(one.id, tracked, "gone", 0.0)
     ended = now if seen.started_at is None else seen.started_at
     waited_s = max(0.0, (ended - seen.began_at).total_seconds())
     if seen.started_at is not None:
-        return Judged(one.id, tracked, "started" if waited_s <= horizon_s else "late", min(waited_s, horizon_s))
+        return ForecastJudgement(
+            one.id, tracked, "started" if waited_s <= horizon_s else "late", min(waited_s, horizon_s)
+        )
     if waited_s >= horizon_s:
-        return Judged(one.id, tracked, "late", horizon_s)
-    return Judged(one.id, tracked, None if seen.is_there else "gone", waited_s)
+        return ForecastJudgement(one.id, tracked, "late", horizon_s)
+    return ForecastJudgement(one.id, tracked, None if seen.is_there else "gone", waited_s)

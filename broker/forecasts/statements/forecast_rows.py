@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from broker.domain.arrays import Floats, texts
 from broker.forecasts.model.forecasting import CLUES, Past
-from broker.forecasts.model.resolving import Judged, Open
+from broker.forecasts.model.resolving import ForecastJudgement, OpenForecast
 from broker.forecasts.model.subjects import ForecastSubject
 
 #: How many of the newest forecasts correct the next ones.
@@ -77,7 +77,7 @@ class ForecastRow:
 
 
 @dataclass(frozen=True)
-class Before:
+class LastForecast:
     """The last forecast of a subject: its status then and since when, and when its last judged forecast was made."""
 
     status: str
@@ -106,10 +106,10 @@ def _floats(values: Sequence[Any], width: int) -> Floats:
     return np.array(values, dtype=np.float64).reshape(len(values), width)
 
 
-def last_forecasts(connection: sa.Connection) -> dict[tuple[str, str], Before]:
+def last_forecasts(connection: sa.Connection) -> dict[tuple[str, str], LastForecast]:
     """The last forecasts, by kind and subject."""
     rows = connection.execute(sa.text(_NEWEST))
-    return {(row.kind, row.subject): Before(row.status, row.status_since, row.judged_at) for row in rows}
+    return {(row.kind, row.subject): LastForecast(row.status, row.status_since, row.judged_at) for row in rows}
 
 
 def write_forecasts(connection: sa.Connection, forecasts: Sequence[ForecastRow]) -> None:
@@ -123,13 +123,13 @@ def write_forecasts(connection: sa.Connection, forecasts: Sequence[ForecastRow])
         )
 
 
-def open_forecasts(connection: sa.Connection, most: int) -> list[Open]:
+def open_forecasts(connection: sa.Connection, most: int) -> list[OpenForecast]:
     """The forecasts that are not judged yet, the oldest first."""
     rows = connection.execute(sa.text(_OPEN), {"most": most})
-    return [Open(row.id, row.kind, row.subject, row.made_at, row.tracked) for row in rows]
+    return [OpenForecast(row.id, row.kind, row.subject, row.made_at, row.tracked) for row in rows]
 
 
-def note_judged(connection: sa.Connection, judged: Sequence[Judged], now: datetime) -> None:
+def note_judged(connection: sa.Connection, judged: Sequence[ForecastJudgement], now: datetime) -> None:
     """Record the outcomes of forecasts; those that cannot have one are no longer judged."""
     if judged:
         connection.execute(sa.text(_NOTE), [asdict(one) | {"now": now} for one in judged])

@@ -9,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from broker.domain.instants import aware, naive
-from broker.forecasts.model.resolving import Open, TrackedWork
+from broker.forecasts.model.resolving import OpenForecast, TrackedWork
 from broker.forecasts.model.subjects import apart
 from broker.store.connection.tables import TableCatalogue
 
@@ -55,7 +55,9 @@ _TASK_STARTS = """
 _OVER = frozenset({"done", "finished", "failed", "aborted", "broken", "exhausted", "prepared", "paused"})
 
 
-def tracked_of(connection: sa.Connection, catalogue: TableCatalogue, open_forecasts: Sequence[Open]) -> dict[int, int]:
+def tracked_of(
+    connection: sa.Connection, catalogue: TableCatalogue, open_forecasts: Sequence[OpenForecast]
+) -> dict[int, int]:
     """The job (of a queue) or task by which each forecast is judged, by forecast id; those without one are left out."""
     known = {one.id: one.tracked for one in open_forecasts if one.tracked is not None}
     known |= {one.id: int(one.subject) for one in open_forecasts if one.kind == "task"}
@@ -82,7 +84,10 @@ def tracked_of(connection: sa.Connection, catalogue: TableCatalogue, open_foreca
 
 
 def seen_of(
-    connection: sa.Connection, catalogue: TableCatalogue, open_forecasts: Sequence[Open], tracked: dict[int, int]
+    connection: sa.Connection,
+    catalogue: TableCatalogue,
+    open_forecasts: Sequence[OpenForecast],
+    tracked: dict[int, int],
 ) -> dict[int, TrackedWork]:
     """What is known about the job or task by which each forecast is judged, by forecast id."""
     jobs = [one for one in open_forecasts if one.kind == "queue" and one.id in tracked]
@@ -104,7 +109,7 @@ def seen_of(
 
 
 def _of_tasks(
-    connection: sa.Connection, catalogue: TableCatalogue, forecasts: Sequence[Open], tracked: dict[int, int]
+    connection: sa.Connection, catalogue: TableCatalogue, forecasts: Sequence[OpenForecast], tracked: dict[int, int]
 ) -> dict[int, TrackedWork]:
     if not forecasts:
         return {}

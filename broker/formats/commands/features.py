@@ -16,7 +16,7 @@ from broker.cli.output import print_json, print_table, remark
 from broker.errors import WRONG_USAGE, BrokerError
 from broker.formats.model import cloud_metadata, feature_http, feature_publish, machine_job_features
 from broker.formats.model.cloud_metadata import Discovered
-from broker.formats.model.feature_http import Fetched
+from broker.formats.model.feature_http import KeyResponse
 from broker.formats.model.feature_keys import JOB, KEYS, MACHINE, Directory
 from broker.formats.model.feature_reader import FeatureReader, ReaderSettings, web_fetch
 from broker.formats.model.machine_job_features import Derived, Features, QueueStats, fit_of
@@ -115,7 +115,7 @@ def _bases(
     return Discovered(machine or discovered.machinefeatures, job or discovered.jobfeatures, discovered.problems)
 
 
-def _ask_cloud(addresses: Sequence[str]) -> dict[str, Fetched]:
+def _ask_cloud(addresses: Sequence[str]) -> dict[str, KeyResponse]:
     return feature_http.fetch_all(addresses, time.monotonic, max_bytes=cloud_metadata.MAX_DOCUMENT_BYTES)
 
 

@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from broker.errors import BrokerError
-from broker.formats.model.feature_http import Fetched
+from broker.formats.model.feature_http import KeyResponse
 from broker.formats.model.feature_keys import JOB, MACHINE, BadTextError, RefusedBaseError, base_of, text_of
 
 MAX_DOCUMENT_BYTES = 64 * 1024
 """The size limit of one JSON document with all the metadata of a machine."""
 
 NAMES = (MACHINE, JOB)
-Ask = Callable[[Sequence[str]], Mapping[str, Fetched]]
+Ask = Callable[[Sequence[str]], Mapping[str, KeyResponse]]
 _OPEN = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -122,7 +122,7 @@ def _request(address: str, ask: Ask) -> Discovered:
     return Discovered(values.get(MACHINE), values.get(JOB), tuple(problems))
 
 
-def _of_document(answer: Fetched) -> Discovered:
+def _of_document(answer: KeyResponse) -> Discovered:
     if not answer.informed:
         return Discovered(problems=("cloud-metadata:no-answer",))
     if not isinstance(answer.content, bytes):

@@ -28,7 +28,7 @@ _GONE = frozenset({404, 410})
 
 
 @dataclass(frozen=True)
-class Fetched:
+class KeyResponse:
     """The outcome of requesting a key.
 
     Attributes:
@@ -54,7 +54,7 @@ def fetch_all(
     monotonic: Callable[[], float],
     timeout_s: float = TIMEOUT_S,
     max_bytes: int = MAX_FILE_BYTES,
-) -> dict[str, Fetched]:
+) -> dict[str, KeyResponse]:
     """Request several files at once; an address whose answer does not arrive in time has given no information.
 
     Args:
@@ -64,8 +64,8 @@ def fetch_all(
         max_bytes: a longer file holds no value.
     """
     ends = monotonic() + min(timeout_s, TIMEOUT_S)
-    answers: queue.SimpleQueue[tuple[str, Fetched]] = queue.SimpleQueue()
-    fetched: dict[str, Fetched] = {}
+    answers: queue.SimpleQueue[tuple[str, KeyResponse]] = queue.SimpleQueue()
+    fetched: dict[str, KeyResponse] = {}
 
     def ask(address: str) -> None:
         answers.put((address, fetch(address, monotonic, ends - monotonic(), max_bytes)))
@@ -76,20 +76,20 @@ def fetch_all(
         try:
             thread.start()
         except RuntimeError:  # the account has reached its limit of threads
-            fetched[address] = Fetched(None, informed=False, detail="no thread to ask in")
+            fetched[address] = KeyResponse(None, informed=False, detail="no thread to ask in")
     while len(fetched) < len(set(addresses)) and (left_s := ends - monotonic()) > 0:
         try:
             address, answer = answers.get(timeout=left_s)
         except queue.Empty:
             break
         fetched[address] = answer
-    late = Fetched(None, informed=False, detail="time-out")
+    late = KeyResponse(None, informed=False, detail="time-out")
     return {address: fetched.get(address, late) for address in addresses}
 
 
 def fetch(
     address: str, monotonic: Callable[[], float], timeout_s: float = TIMEOUT_S, max_bytes: int = MAX_FILE_BYTES
-) -> Fetched:
+) -> KeyResponse:
     """Request the file at ``address`` (http or https), following redirects within its host and scheme.
 
     Args:
@@ -103,14 +103,14 @@ def fetch(
     try:
         for _ in range(MAX_REDIRECTS + 1):
             answer = _ask(address, limits)
-            if isinstance(answer, Fetched):
+            if isinstance(answer, KeyResponse):
                 return answer
             address = urljoin(address, answer)
             if _origin(address) != origin:
                 raise _NoAnswerError("redirect to another host or scheme refused")
     except (_NoAnswerError, http.client.HTTPException, OSError, ValueError) as error:
-        return Fetched(None, informed=False, detail=str(error) or type(error).__name__)
-    return Fetched(None, informed=False, detail=f"more than {MAX_REDIRECTS} redirects")
+        return KeyResponse(None, informed=False, detail=str(error) or type(error).__name__)
+    return KeyResponse(None, informed=False, detail=f"more than {MAX_REDIRECTS} redirects")
 
 
 def _origin(address: str) -> tuple[str, str | None, int | None]:
@@ -174,7 +174,7 @@ class _BoundedSocket:
         return io.BufferedReader(_BoundedStream(self.sock, self.limits))
 
 
-def _ask(address: str, limits: _Limits) -> Fetched | str:
+def _ask(address: str, limits: _Limits) -> KeyResponse | str:
     """Make one request; returns its outcome, or the address to request instead."""
     parts = urlsplit(address)
     with contextlib.closing(_connection(parts.scheme, parts.hostname or "", parts.port, limits.left_s())) as connection:
@@ -188,7 +188,7 @@ def _ask(address: str, limits: _Limits) -> Fetched | str:
             return _answer(response, limits)
 
 
-def _answer(response: http.client.HTTPResponse, limits: _Limits) -> Fetched | str:
+def _answer(response: http.client.HTTPResponse, limits: _Limits) -> KeyResponse | str:
     if response.status in _REDIRECTS:
         where = response.getheader("Location")
         if not where:
@@ -198,10 +198,10 @@ def _answer(response: http.client.HTTPResponse, limits: _Limits) -> Fetched | st
         response.getheader("Cache-Control"), response.getheader("Expires"), response.getheader("Date")
     )
     if response.status in _GONE:
-        return Fetched(None, informed=True, fresh_s=fresh_s)
+        return KeyResponse(None, informed=True, fresh_s=fresh_s)
     if response.status != http.client.OK:
         raise _NoAnswerError(f"status {response.status}")
-    return Fetched(_body(response, limits), informed=True, fresh_s=fresh_s)
+    return KeyResponse(_body(response, limits), informed=True, fresh_s=fresh_s)
 
 
 def _connection(scheme: str, host: str, port: int | None, timeout_s: float) -> http.client.HTTPConnection:

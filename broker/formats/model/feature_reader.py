@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from broker.formats.model import feature_keys, machine_job_features, untrusted_files
-from broker.formats.model.feature_http import Fetched, fetch_all
+from broker.formats.model.feature_http import KeyResponse, fetch_all
 from broker.formats.model.feature_keys import (
     BY_NAME,
     JOB,
@@ -32,7 +32,7 @@ from broker.formats.model.untrusted_files import ReadRules
 REREAD_S = (60.0, 300.0)
 """Shutdown times are read again no sooner and no later than this; in between the server's headers decide."""
 
-Fetch = Callable[[Sequence[str]], Mapping[str, Fetched]]
+Fetch = Callable[[Sequence[str]], Mapping[str, KeyResponse]]
 """Requests several addresses at once; returns the answer of each."""
 
 

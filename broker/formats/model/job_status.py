@@ -22,7 +22,7 @@ UnixSeconds = Annotated[int, Field(strict=True, ge=0)]
 
 
 @dataclass(frozen=True)
-class Written:
+class RecordUpdate:
     """A record as it is written.
 
     Attributes:
@@ -40,7 +40,7 @@ class Written:
 
 def with_hold_off(
     before: Mapping[str, str], wanted: Mapping[str, str], reverted: int | None, now: int, hold_off_s: int
-) -> Written:
+) -> RecordUpdate:
     """What to write when a job wants to replace its record.
 
     Args:
@@ -54,12 +54,12 @@ def with_hold_off(
         reverted = now
     # a turn in the future comes from another clock
     if reverted is None or not reverted <= now < reverted + hold_off_s:
-        return Written(dict(wanted))
+        return RecordUpdate(dict(wanted))
     texts = {key: text for key, text in before.items() if key != POSTPONE}
     held = tuple(key for key in sorted({*texts, *wanted} - {POSTPONE}) if texts.get(key) != wanted.get(key))
     if POSTPONE in wanted:
         texts[POSTPONE] = wanted[POSTPONE]
-    return Written(texts, held, reverted, reverted + hold_off_s)
+    return RecordUpdate(texts, held, reverted, reverted + hold_off_s)
 
 
 CLOCK_SKEW_S = 300

@@ -25,7 +25,7 @@ from broker.formats.model.job_status import (
     REVERTED_FILE,
     STALE_AFTER_S,
     JobStatus,
-    Written,
+    RecordUpdate,
     with_hold_off,
 )
 from broker.formats.model.untrusted_files import ReadRules, open_directory, read_files
@@ -51,7 +51,7 @@ class CannotWriteStatusError(BrokerError):
 
 def write(
     directory: Path, texts: Mapping[str, str], waiting: Waiting, now: int, hold_off_s: int = HOLD_OFF_S
-) -> Written:
+) -> RecordUpdate:
     """Write a whole record, the given keys and no other, and return what was written.
 
     Args:
@@ -87,7 +87,7 @@ class _Change:
     hold_off_s: int
 
 
-def _write(opened: int, change: _Change, waiting: Waiting, directory: Path) -> Written:
+def _write(opened: int, change: _Change, waiting: Waiting, directory: Path) -> RecordUpdate:
     lock_file = os.open(LOCK_FILE, _IN_PLACE | os.O_CREAT, _MODE, dir_fd=opened)
     try:
         with _locked(lock_file, fcntl.LOCK_EX, waiting) as held:
@@ -108,7 +108,7 @@ def _write(opened: int, change: _Change, waiting: Waiting, directory: Path) -> W
         os.close(lock_file)
 
 
-def _held_off(opened: int, change: _Change) -> Written:
+def _held_off(opened: int, change: _Change) -> RecordUpdate:
     """The part of the change that is written now, given the present record."""
     files = read_files(opened, (*KEYS, REVERTED_FILE), ReadRules(MAX_FILE_BYTES))
     before = job_status.texts_of(job_status.parse({key: files[key] for key in KEYS if key in files}).by_key())

@@ -20,7 +20,7 @@ from broker.formats.model.sss.model import JobLevel
 from broker.formats.model.sss.task_columns import MappedTask
 from broker.formats.model.sss.xml_reading import Element
 from broker.formats.statements import sss_rows
-from broker.formats.statements.sss_rows import Identity, Written
+from broker.formats.statements.sss_rows import Identity, ImportedRows
 from broker.formats.statements.task_numbers import next_task_id
 from broker.store.connection.database import Database
 from broker.store.connection.tables import Names, TableCatalogue, quoted
@@ -53,7 +53,7 @@ class ImportedJob:
 
 
 @dataclass(frozen=True)
-class Imported:
+class ImportResult:
     """What an import wrote; ``jeditaskid`` is ``None`` for a document of a single job without a task."""
 
     jeditaskid: int | None
@@ -89,7 +89,7 @@ def import_document(
     *,
     group: JobLevel | None = None,
     same_instance: bool = False,
-) -> Imported:
+) -> ImportResult:
     """Write a document: a row for the group, one for each job (or each of its task groups), and all of it as it came.
 
     Args:
@@ -111,7 +111,7 @@ def import_document(
         task_id = None if task is None else _add_task(connection, catalogue, task, group, naive(now))
         target = _Target(catalogue, task, task_id, naive(now), same_instance)
         written = [imported for whole, mapped in jobs for imported in _add_job(connection, target, whole, mapped)]
-    return Imported(task_id, tuple(written), () if task is None else task.unmapped)
+    return ImportResult(task_id, tuple(written), () if task is None else task.unmapped)
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ def _add_task(
     task_id = next_task_id(connection, catalogue.names)
     values = {"modificationtime": stamp, **_row(catalogue, "jedi_tasks", task.columns), "jeditaskid": task_id}
     row = insert_row(connection, catalogue.names, "jedi_tasks", values)
-    written = Written(rows_of(from_panda.task_element(row)))
+    written = ImportedRows(rows_of(from_panda.task_element(row)))
     sss_rows.add_identity(connection, "task", task_id, Identity("", task.group_id), written)
     if group is not None and group.source is not None:
         sss_rows.add_properties(connection, "task", task_id, rows_of(without_jobs(group.source)))
@@ -181,7 +181,7 @@ def _add_row(
     group_id = None if target.task is None else target.task.group_id
     identity = Identity(mapped.job_id, group_id, whole.job.text("GlobalJobId"))
     first = (first_part or pandaid) if is_part else None
-    written = Written(rows_of(from_panda.job_element(row)), first)
+    written = ImportedRows(rows_of(from_panda.job_element(row)), first)
     sss_rows.add_identity(connection, "job", pandaid, identity, written)
     if source is not None:
         sss_rows.add_properties(connection, "job", pandaid, rows_of(source))

@@ -49,7 +49,7 @@ class Identity:
 
 
 @dataclass(frozen=True)
-class Written:
+class ImportedRows:
     """A row as it was imported, and which row is the first part of its job."""
 
     rows: Sequence[ElementRow]
@@ -57,7 +57,7 @@ class Written:
 
 
 def add_identity(
-    connection: sa.Connection, kind: SubmittedKind, number: int, identity: Identity, written: Written | None = None
+    connection: sa.Connection, kind: SubmittedKind, number: int, identity: Identity, written: ImportedRows | None = None
 ) -> None:
     """Keep the names of a job or task and, for an imported one, its row at that time."""
     rows = None if written is None else [[row.path, row.attributes, row.text] for row in written.rows]

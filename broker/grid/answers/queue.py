@@ -165,7 +165,9 @@ def read_queue_answer(query: QueryContext, name: str, *, evaluate: bool = True) 
     states = [one for some in last.values() for one in some.newest]
     counted, decisions = totals_about(query, "queue", queue), decisions_of_the_day(query)
     brokerages = [
-        _brokerage_line(query, _Decided(kind, decisions.get(kind, 0), counted.get(kind, ()), own), queue, evaluate)
+        _brokerage_line(
+            query, _BrokerageTotals(kind, decisions.get(kind, 0), counted.get(kind, ()), own), queue, evaluate
+        )
         for kind, own in _by_brokerage(last, counted).items()
     ]
     limits = request_limits(query, snapshot, queue, states) if evaluate else _nothing
@@ -219,7 +221,7 @@ def _answer(
 
 
 @dataclass(frozen=True)
-class _Decided:
+class _BrokerageTotals:
     """What one brokerage decided: how often in a day, about the queue, and last about chunks (None: about none)."""
 
     brokerage: str
@@ -235,7 +237,7 @@ def _by_brokerage(last: Mapping[str, LastStates], counted: Iterable[str]) -> dic
 
 
 def _brokerage_line(
-    query: QueryContext, decided: _Decided, queue: str, evaluate: bool
+    query: QueryContext, decided: _BrokerageTotals, queue: str, evaluate: bool
 ) -> tuple[BrokerageAtQueue, Evaluation[tuple[NearMiss, ...]]]:
     """What one brokerage did with the queue, without the near misses, which are evaluated later."""
     last = decided.last

@@ -90,7 +90,7 @@ LATELY = timedelta(hours=1)
 _NOW = timedelta(seconds=1)
 
 
-class Placed(ResponseModel):
+class PlacedJobs(ResponseModel):
     """Jobs placed at each queue since ``since``, by name; queues without jobs are omitted."""
 
     now: datetime
@@ -98,12 +98,12 @@ class Placed(ResponseModel):
     jobs: dict[str, int]
 
 
-def placed_lately(query: QueryContext) -> Placed:
+def placed_lately(query: QueryContext) -> PlacedJobs:
     """The jobs that each queue got in the last hour from all job brokerages."""
     since = query.now - LATELY
     totals = queue_totals(query.connection, since, query.now + _NOW)
     counts = day_counts(one for name, some in totals.items() if brokerage_of(name).candidate == "queue" for one in some)
-    return Placed(
+    return PlacedJobs(
         now=query.now, since=since, jobs={name: one.placed for name, one in sorted(counts.items()) if one.placed}
     )
 

@@ -9,7 +9,7 @@ import typer
 from broker.cli.context import Json, query_context
 from broker.cli.elsewhere import Arguments, Document, RemoteAnswer
 from broker.cli.output import Column, print_facts, print_json, print_table, say
-from broker.cli.rendering.cells import Since
+from broker.cli.rendering.cells import TimeWithAge
 from broker.domain.words import with_unit
 from broker.grid.answers.models import BrokerageAtQueue, QueueAnswer, QueueFilters, Queues
 from broker.grid.answers.queue import near_miss_sentence, queue_answer, queue_sentences
@@ -125,8 +125,8 @@ def _show_facts(answer: QueueAnswer) -> None:
         ("transferring", jobs.transferring),
         ("pilots in 3 h", answer.pilots),
         ("workers", answer.workers),
-        ("last start of a job", Since(answer.last_start_at, answer.now)),
-        ("as of", Since(answer.taken_at, answer.now)),
+        ("last start of a job", TimeWithAge(answer.last_start_at, answer.now)),
+        ("as of", TimeWithAge(answer.taken_at, answer.now)),
     ]
     print_facts(facts, title=answer.queue)
 

@@ -14,7 +14,7 @@ from broker.api.guarded_route import allow
 from broker.api.state import At, State, query_context
 from broker.grid.answers.links import links
 from broker.grid.answers.models import LinkFilters, Links, QueueLine, Queues
-from broker.grid.answers.queues import Placed, Places, nuclei, placed_lately, places, queues
+from broker.grid.answers.queues import PlacedJobs, Places, nuclei, placed_lately, places, queues
 from broker.grid.pages.grid_map import Flow, Site, grid_map
 from broker.grid.pages.place_map import DESK, PHONE, place_map
 from broker.service.answers.alarms import QueueOutcomes, failing_queues, load_limits
@@ -86,7 +86,7 @@ def flows(link_list: Links) -> list[Flow]:
 def sites_of(
     queue_list: Queues,
     where: Places,
-    placed: Placed,
+    placed: PlacedJobs,
     nuclei_names: set[str],
     ended: Mapping[str, QueueOutcomes] | None = None,
 ) -> list[Site]:

@@ -81,7 +81,7 @@ class History(ResponseModel):
 
 
 @dataclass(frozen=True)
-class Beside:
+class ConcurrentChanges:
     """What happened alongside the decisions, as read: changes and pins of the queues that were gained or lost."""
 
     changes: Mapping[str, Sequence[ChangeRecord]]
@@ -106,7 +106,7 @@ def history(query: QueryContext, jeditaskid: int, since: datetime | None = None)
     decisions = _decisions(query, events)
     folded = [_with_failures(query, _with_rules(event, decisions)) for event in events]
     queues = _queues(folded)
-    beside = Beside(
+    beside = ConcurrentChanges(
         {name: changes_of_queue(query.connection, name, MOST_CHANGES) for name in queues},
         {name: pins_of_queue(query.connection, name, MOST_CHANGES) for name in queues},
     )
@@ -182,7 +182,7 @@ def _event(event: Event) -> HistoryEvent:
     )
 
 
-def beside_events(beside: Beside, start: datetime, now: datetime) -> Iterator[HistoryEvent]:
+def beside_events(beside: ConcurrentChanges, start: datetime, now: datetime) -> Iterator[HistoryEvent]:
     """Yield changes and pins of queues from ``start`` to ``now`` (aware). Pure."""
     for queue, changes in beside.changes.items():
         for change in changes:

@@ -90,7 +90,7 @@ def _task_classes(query: QueryContext) -> dict[int, str]:
     return classes
 
 
-class Throttled(NamedTuple):
+class ThrottledTask(NamedTuple):
     """A task held back by a throttle: when that was decided, and by which figures."""
 
     decided_at: datetime
@@ -104,7 +104,7 @@ def throttle_sentences(answer: UserAnswer) -> Iterator[str]:
     The figures are those of the decision: next to current figures they may look wrong.
     """
     lines = [
-        Throttled(line.decided_at, line.throttle, line.task)
+        ThrottledTask(line.decided_at, line.throttle, line.task)
         for line in answer.tasks
         if line.throttle is not None and line.decided_at is not None
     ]
@@ -114,7 +114,7 @@ def throttle_sentences(answer: UserAnswer) -> Iterator[str]:
             yield _sentence(lines_of_condition)
 
 
-def _sentence(lines: list[Throttled]) -> str:
+def _sentence(lines: list[ThrottledTask]) -> str:
     decided_at, state, _ = max(lines, key=lambda line: line.decided_at)
     tries = [line.task.next_try_at for line in lines if line.task.next_try_at is not None]
     again = f", next try {day_and_moment(min(tries))}" if tries else ""

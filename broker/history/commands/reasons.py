@@ -10,7 +10,7 @@ from broker.brokerages.registry import offered
 from broker.cli.context import Json, duration, query_context
 from broker.cli.elsewhere import Arguments, Document, NotRemote, RemoteAnswer
 from broker.cli.output import Column, print_json, print_table, say
-from broker.cli.rendering.cells import Since, utc
+from broker.cli.rendering.cells import TimeWithAge, utc
 from broker.domain.instants import length
 from broker.history.answers.list_models import ReasonFilters, ReasonLine, Reasons
 from broker.history.answers.reasons import reasons as reasons_now
@@ -59,7 +59,7 @@ def show_reasons(answer: Reasons, with_rules: bool = False) -> None:
             line.chunks,
             _change(line),
             line.tasks,
-            Since(line.oldest_since, answer.now),
+            TimeWithAge(line.oldest_since, answer.now),
             line.such_as,
         )
         for line in answer.lines

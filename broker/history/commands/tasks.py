@@ -10,7 +10,7 @@ import typer
 from broker.cli.context import duration, query_context
 from broker.cli.elsewhere import LARGEST_PAGE, Arguments, Document, RemoteAnswer
 from broker.cli.output import Column, print_json, print_table, say
-from broker.cli.rendering.cells import Since
+from broker.cli.rendering.cells import TimeWithAge
 from broker.decisions.answers.phrases import throttle
 from broker.history.answers.list_models import MOST_LINES, TaskFilters, TaskLine, TaskList
 from broker.history.answers.tasks import known_task_filters, task_list
@@ -99,7 +99,7 @@ def _row(line: TaskLine, answer: TaskList) -> tuple[object, ...]:
         task.status or "",
         line.outcome or "not brokered yet",
         why(line),
-        Since(task.waiting_since, answer.now),
+        TimeWithAge(task.waiting_since, answer.now),
         line.chunks,
         line.chunks_waiting,
         line.jobs,

@@ -103,7 +103,7 @@ def target_of(to: str, settings: NotificationSettings) -> tuple[str, str]:
     return terms.mail, address
 
 
-class Offered(ResponseModel):
+class SubscriptionTargets(ResponseModel):
     """Available targets of a subscription.
 
     Attributes:
@@ -117,13 +117,13 @@ class Offered(ResponseModel):
     domains: tuple[str, ...]
 
 
-def offered(folder: Path | None) -> Offered | None:
+def offered(folder: Path | None) -> SubscriptionTargets | None:
     """Return the possible targets of subscriptions; None if ``notifications.yaml`` is unusable (``broker doctor``)."""
     try:
         terms = load_settings(folder).subscriptions
     except ConfigurationError:
         return None
-    return Offered(channels=terms.channels, mail=terms.mail is not None, domains=terms.domains)
+    return SubscriptionTargets(channels=terms.channels, mail=terms.mail is not None, domains=terms.domains)
 
 
 def _refuse_others(by: Subscriber, task: int, owner: str | None) -> None:

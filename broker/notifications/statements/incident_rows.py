@@ -40,7 +40,7 @@ _RECIPIENTS = sa.text("""
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlannedMessage:
     """A message to send.
 
     Attributes:
@@ -61,7 +61,7 @@ class Planned:
 
 
 @dataclass(frozen=True)
-class Over:
+class ResolvedIncident:
     """An incident that is over, with the recipients it was sent to."""
 
     incident: UUID
@@ -79,14 +79,14 @@ def see(connection: sa.Connection, incident: Incident, now: datetime) -> tuple[U
     return row.id, row.began_at
 
 
-def resolve(connection: sa.Connection, now: datetime, settle: timedelta) -> list[Over]:
+def resolve(connection: sa.Connection, now: datetime, settle: timedelta) -> list[ResolvedIncident]:
     """Close the incidents not seen for ``settle``; their unsent messages are dropped."""
     closed = []
     for row in connection.execute(_OVER, {"now": now, "settled": now - settle}).all():
         connection.execute(_DROP_UNTOLD, {"incident": row.id, "now": now})
         recipients = connection.execute(_RECIPIENTS, {"incident": row.id}).all()
         closed.append(
-            Over(
+            ResolvedIncident(
                 row.id,
                 row.severity,
                 tuple((recipient.channel, recipient.address, recipient.rule) for recipient in recipients),
@@ -102,7 +102,7 @@ def note_task(connection: sa.Connection, code: str, task: int, sentence: str, no
     return number
 
 
-def plan(connection: sa.Connection, messages: Iterable[Planned], now: datetime) -> int:
+def plan(connection: sa.Connection, messages: Iterable[PlannedMessage], now: datetime) -> int:
     """Put messages into the outbox, once for each incident, event and channel; return how many are new."""
     planned = 0
     for message in messages:

@@ -46,7 +46,7 @@ _NOW = sa.text("SELECT clock_timestamp()")
 
 
 @dataclass(frozen=True)
-class Acquired:
+class AcquiredJobs:
     """The jobs that a pilot gets, as it reads them, and why there are no more; None: it got as many as requested."""
 
     jobs: tuple[dict[str, Any], ...]
@@ -78,7 +78,7 @@ class ViewShelf:
                 self._free.append(views)
 
 
-def acquire(database: Database, shelf: ViewShelf, request: JobRequest, generator: np.random.Generator) -> Acquired:
+def acquire(database: Database, shelf: ViewShelf, request: JobRequest, generator: np.random.Generator) -> AcquiredJobs:
     """Give jobs to a pilot: each job is ``sent`` and recorded in one transaction, exactly once.
 
     Raises:
@@ -93,7 +93,7 @@ def acquire(database: Database, shelf: ViewShelf, request: JobRequest, generator
                 break
             jobs.append(answer)
         _write_nodes(limited, shelf.notes)
-    return Acquired(tuple(jobs), answer if isinstance(answer, NoMatch) else None)
+    return AcquiredJobs(tuple(jobs), answer if isinstance(answer, NoMatch) else None)
 
 
 def _write_nodes(database: Database, notes: NodeNotes) -> None:

@@ -39,7 +39,7 @@ class SentPilot:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class PilotRequests:
     """New pilots that a queue could use at the last count, those sent since, and waiting ones that no job needs."""
 
     resource_type: str
@@ -77,7 +77,7 @@ def job_name(harvester: str, pilot: SentPilot) -> str:
     return JOB_NAME.format(harvester=harvester, worker=pilot.worker, planned_s=planned_s)
 
 
-def to_submit(wanted: Sequence[Wanted], alive: Sequence[SentPilot], limits: SubmissionLimits) -> dict[str, int]:
+def to_submit(wanted: Sequence[PilotRequests], alive: Sequence[SentPilot], limits: SubmissionLimits) -> dict[str, int]:
     """How many pilots are sent to a queue now, by resource type, in the order in which they are wanted.
 
     Args:
@@ -97,7 +97,7 @@ def to_submit(wanted: Sequence[Wanted], alive: Sequence[SentPilot], limits: Subm
 
 
 def to_end(
-    wanted: Sequence[Wanted], alive: Sequence[SentPilot], limits: SubmissionLimits, now: datetime
+    wanted: Sequence[PilotRequests], alive: Sequence[SentPilot], limits: SubmissionLimits, now: datetime
 ) -> dict[int, str]:
     """Waiting pilots of a queue that are ended now, each with the reason: waited_too_long or withdrawn.
 

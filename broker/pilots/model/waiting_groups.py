@@ -44,7 +44,7 @@ class Run:
 
 
 @dataclass
-class Whole:
+class EligibleTaskQueues:
     """All task queues that pilots of one kind may take from.
 
     Attributes:
@@ -59,7 +59,7 @@ class Whole:
     types: frozenset[str | None] | None = None
 
 
-class Fitting:
+class MatchingTaskQueues:
     """The task queues that a pilot may take from. Each is checked on its own, until all are requested.
 
     Args:
@@ -69,7 +69,7 @@ class Fitting:
 
     def __init__(self, index: GroupIndex, request: PilotRequest) -> None:
         self._index, self._request = index, request
-        self._whole: Whole | None = None
+        self._whole: EligibleTaskQueues | None = None
         self._checks = [
             (condition.fits, presented)
             for condition in index.telling
@@ -87,7 +87,7 @@ class Fitting:
         return True
 
     @property
-    def whole(self) -> Whole:
+    def whole(self) -> EligibleTaskQueues:
         """All that fit."""
         if self._whole is None:
             self._whole = self._index.whole(self._request)
@@ -119,7 +119,7 @@ class GroupIndex:
         numbers = range(len(self.runs))
         self.tiers = tuple(tuple(of_tier) for _, of_tier in groupby(numbers, lambda number: self.runs[number].tier))
         self._starts: Ints = np.array([run.start for run in self.runs], dtype=np.int64)
-        self._cache = BoundedCache[Whole](CACHE_BYTES)
+        self._cache = BoundedCache[EligibleTaskQueues](CACHE_BYTES)
 
     @cached_property
     def fields(self) -> tuple[Field, ...]:
@@ -132,11 +132,11 @@ class GroupIndex:
         *others, node = self.fields
         return (*sorted(others, key=lambda one: -one.values), node)
 
-    def fitting(self, request: PilotRequest) -> Fitting:
+    def fitting(self, request: PilotRequest) -> MatchingTaskQueues:
         """The task queues that a pilot may take from."""
-        return Fitting(self, request)
+        return MatchingTaskQueues(self, request)
 
-    def whole(self, request: PilotRequest) -> Whole:
+    def whole(self, request: PilotRequest) -> EligibleTaskQueues:
         """All task queues that a pilot may take from; shared by pilots that no condition tells apart."""
         parts = tuple(one.part(request) for one in self.fields)
         whole = self._cache.get(parts)
@@ -161,9 +161,9 @@ class GroupIndex:
             reasons[~unpacked(one.bits(request, one.part(request)), len(reasons))] = number
         return reasons
 
-    def _look(self, request: PilotRequest, parts: tuple[Hashable, ...]) -> Whole:
+    def _look(self, request: PilotRequest, parts: tuple[Hashable, ...]) -> EligibleTaskQueues:
         if not self.runs:
-            return Whole(b"", frozenset(), {})
+            return EligibleTaskQueues(b"", frozenset(), {})
         bits = np.bitwise_and.reduce([one.bits(request, part) for one, part in zip(self.fields, parts, strict=True)])
         flags = unpacked(bits, len(self.queues))
         counts = np.add.reduceat(flags, self._starts, dtype=np.int64).tolist()
@@ -172,9 +172,11 @@ class GroupIndex:
             for number, (run, count) in enumerate(zip(self.runs, counts, strict=True))
             if 0 < count <= FEW
         }
-        return Whole(bits.tobytes(), frozenset(number for number, count in enumerate(counts) if count), few)
+        return EligibleTaskQueues(
+            bits.tobytes(), frozenset(number for number, count in enumerate(counts) if count), few
+        )
 
-    def positions(self, whole: Whole, number: int) -> Ints:
+    def positions(self, whole: EligibleTaskQueues, number: int) -> Ints:
         """The positions of a run that fit."""
         if number not in whole.runs:
             return np.zeros(0, dtype=np.int64)
@@ -185,7 +187,7 @@ class GroupIndex:
         flags = unpacked(np.frombuffer(whole.octets, dtype=np.uint64), len(self.queues))
         return run.start + np.flatnonzero(flags[run.start : run.end])
 
-    def types(self, fitting: Fitting) -> frozenset[str | None]:
+    def types(self, fitting: MatchingTaskQueues) -> frozenset[str | None]:
         """The types of the jobs that fit and count at a site: those that are bound to a PanDA queue."""
         whole = fitting.whole
         if whole.types is None:
@@ -311,7 +313,7 @@ class WaitingGroups:
         """Forget what is too short, as jobs may have come anywhere."""
         self._too_short.clear()
 
-    def candidates(self, fitting: Fitting, generator: np.random.Generator) -> Iterator[tuple[int, int]]:
+    def candidates(self, fitting: MatchingTaskQueues, generator: np.random.Generator) -> Iterator[tuple[int, int]]:
         """Task queues (positions) and priorities, in the order of their tiers, drawn at random by their weights."""
         if not self._is_summed:
             self._sum()
@@ -329,7 +331,9 @@ class WaitingGroups:
         for place in draw(weights, generator).tolist():
             yield runs[place]
 
-    def _queues_in_order(self, fitting: Fitting, number: int, generator: np.random.Generator) -> Iterator[int]:
+    def _queues_in_order(
+        self, fitting: MatchingTaskQueues, number: int, generator: np.random.Generator
+    ) -> Iterator[int]:
         run = self.index.runs[number]
         tried: set[int] = set()
         low, high = float(self._up_to[run.start]), float(self._up_to[run.end])

@@ -30,7 +30,7 @@ SPECS = "requirements:\n  wall_time: 86400\n  cpu: {num_cores: {min: 1, max: 8}}
 NODE = "cpu: {num_cores: 8, ram_mb: 16000}\nwall_time: 172800\ntags: [cvmfs:lhcb]\n"
 
 
-class Matched(BaseModel):
+class MatchSubject(BaseModel):
     """What was asked about: a job, or the node of a pilot.
 
     Attributes:
@@ -58,13 +58,13 @@ def match_page(
     """Which nodes fit a job by its number or its specs, or which jobs fit a node at a queue; what misses, and why."""
     with query_context(api) as query:
         if pandaid:
-            answer = Matched(job=why_job(query, min(int(pandaid), LARGEST_ID)))
+            answer = MatchSubject(job=why_job(query, min(int(pandaid), LARGEST_ID)))
         elif specs.strip():
-            answer = Matched(job=_of_specs(query, specs, queue or None))
+            answer = MatchSubject(job=_of_specs(query, specs, queue or None))
         elif queue:
-            answer = Matched(node=_of_node(query, node, Pilot(site, ce, queue, vo or None)))
+            answer = MatchSubject(node=_of_node(query, node, Pilot(site, ce, queue, vo or None)))
         else:
-            answer = Matched()
+            answer = MatchSubject()
     given = {"pandaid": pandaid, "specs": specs or SPECS, "node": node or NODE, "site": site, "ce": ce, "vo": vo}
     return show(request, "pilots/match", answer, title="Jobs and nodes", given={**given, "queue": queue})
 

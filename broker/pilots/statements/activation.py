@@ -166,7 +166,7 @@ _CHANGED = {"jobstatus": "'activated'", "statechangetime": ":now", "modification
 
 
 @dataclass(frozen=True)
-class Sorted:
+class ActivationSplit:
     """Jobs that may be activated, and those whose input is not there yet: number and queue of each."""
 
     ready: tuple[tuple[int, str], ...]
@@ -194,7 +194,7 @@ class _Input:
     anywhere: bool
 
 
-def sort_jobs(connection: sa.Connection, catalogue: TableCatalogue, limit: int, seed: int) -> Sorted:
+def sort_jobs(connection: sa.Connection, catalogue: TableCatalogue, limit: int, seed: int) -> ActivationSplit:
     """Sort up to ``limit`` jobs that are not activated yet, in the caller's read-only transaction."""
     names = catalogue.names
     rows = connection.execute(sa.text(names.sql(_OPEN_JOBS)), {"open": list(OPEN), "seed": seed, "limit": limit}).all()
@@ -202,10 +202,14 @@ def sort_jobs(connection: sa.Connection, catalogue: TableCatalogue, limit: int, 
     inputs = _read_inputs(connection, catalogue, [job for job, _ in jobs])
     endpoints = _read_endpoints(connection, catalogue, inputs)
     lacking = _incomplete(connection, catalogue, [job for job, _ in jobs], inputs, endpoints)
-    return Sorted(tuple(job for job in jobs if job[0] not in lacking), tuple(job for job in jobs if job[0] in lacking))
+    return ActivationSplit(
+        tuple(job for job in jobs if job[0] not in lacking), tuple(job for job in jobs if job[0] in lacking)
+    )
 
 
-def write_sorted(connection: sa.Connection, catalogue: TableCatalogue, jobs: Sorted, now: datetime) -> dict[str, int]:
+def write_sorted(
+    connection: sa.Connection, catalogue: TableCatalogue, jobs: ActivationSplit, now: datetime
+) -> dict[str, int]:
     """Activate the ready jobs and assign the others, unless they changed since they were read; return the counts."""
     stamp = naive(now)
     columns = sorted(catalogue.columns_present("jobsdefined4") & catalogue.columns_present("jobsactive4"))

@@ -133,7 +133,7 @@ class Limit:
 
 
 @dataclass(frozen=True)
-class Counted(Limit):
+class RecountedLimit(Limit):
     """A limit, with the result of its recount.
 
     Attributes:
@@ -191,7 +191,7 @@ def limits_at(cursor: psycopg.Cursor[Any], site: str) -> list[LimitState]:
 
 def count_running(
     connection: psycopg.Connection[Any], names: Names, now: datetime, sites: Sequence[str] | None = None
-) -> list[Counted]:
+) -> list[RecountedLimit]:
     """Count the running jobs under each limit, in the caller's transaction (READ COMMITTED), and reclaim dead leases.
 
     Args:
@@ -206,7 +206,7 @@ def count_running(
 
 def _count(
     connection: psycopg.Connection[Any], names: Names, now: datetime, pair: Pair | None, sites: list[str] | None
-) -> list[Counted]:
+) -> list[RecountedLimit]:
     values = {
         "site": None if pair is None else pair[0],
         "job_type": None if pair is None else pair[1],
@@ -217,7 +217,7 @@ def _count(
     }
     connection.execute(_RECLAIM, values)
     rows = connection.execute(names.sql(_COUNT.format(type=JOB_TYPE)), values).fetchall()
-    return [Counted(*row) for row in rows]
+    return [RecountedLimit(*row) for row in rows]
 
 
 def refill(

@@ -14,7 +14,7 @@ import psycopg
 from broker.domain.arrays import Bools, Ints
 from broker.pilots.model.group_fields import PilotRequest
 from broker.pilots.model.matcher import Pilot, TaskQueueTable
-from broker.pilots.model.waiting_groups import Fitting, WaitingGroups
+from broker.pilots.model.waiting_groups import MatchingTaskQueues, WaitingGroups
 from broker.pilots.statements.limit_tokens import LimitTokens, Pair
 from broker.pilots.statements.waiting_group_reads import LASTS, SharedGroups, read_groups
 
@@ -130,7 +130,7 @@ class View:
         """Whether some jobs are held from the node of a pilot: others find the jobs that it skips."""
         return pilot.host in self.at.spared
 
-    def fitting(self, pilot: Pilot) -> Fitting:
+    def fitting(self, pilot: Pilot) -> MatchingTaskQueues:
         """The task queues that a pilot may take from."""
         return self.groups.index.fitting(self._request(pilot))
 

@@ -65,7 +65,7 @@ class PoolCollision(BrokerError):
 
 
 @dataclass(frozen=True)
-class Registered:
+class RegisteredPool:
     """A pool that is on record.
 
     Attributes:
@@ -102,7 +102,7 @@ class TaskRequirements:
     specs: str | None = None
 
 
-def register(connection: sa.Connection, pool: SubmitPool, now: datetime) -> Registered:
+def register(connection: sa.Connection, pool: SubmitPool, now: datetime) -> RegisteredPool:
     """Record a pool, or note that it is used again; a new pool is evaluated at once.
 
     Raises:
@@ -116,11 +116,11 @@ def register(connection: sa.Connection, pool: SubmitPool, now: datetime) -> Regi
             f"{pool.pool_id} stands for {row.canonical[:200]}", "broker.submit_pools", "report both definitions"
         )
     if row.refreshed_at is not None:
-        return Registered(pool.pool_id, row.number, row.queue_count, False)
+        return RegisteredPool(pool.pool_id, row.number, row.queue_count, False)
     version = current(connection)
     if version is None:
-        return Registered(pool.pool_id, row.number, 0, False)
-    return Registered(pool.pool_id, row.number, _evaluate(connection, pool, row.number, version, now), True)
+        return RegisteredPool(pool.pool_id, row.number, 0, False)
+    return RegisteredPool(pool.pool_id, row.number, _evaluate(connection, pool, row.number, version, now), True)
 
 
 def attach(connection: sa.Connection, jeditaskid: int, pool: SubmitPool | None, required: TaskRequirements) -> None:

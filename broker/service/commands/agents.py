@@ -11,7 +11,7 @@ import typer
 from broker.cli.context import open_store, settings_of
 from broker.cli.elsewhere import RemoteAnswer
 from broker.cli.output import Column, print_json, print_table
-from broker.cli.rendering.cells import Since, utc
+from broker.cli.rendering.cells import TimeWithAge, utc
 from broker.domain.parts import MARK
 from broker.service.answers.models import AgentLine, ServiceAnswer
 from broker.service.answers.service import agent_lines
@@ -75,7 +75,7 @@ def _row(line: AgentLine, now: datetime) -> tuple[object, ...]:
         line.enabled,
         line.period_s,
         line.last_outcome or "",
-        Since(line.started_at, now),
+        TimeWithAge(line.started_at, now),
         line.next_run_at,
         _paused(line),
         _last_line(line.error),
@@ -90,7 +90,7 @@ def _row(line: AgentLine, now: datetime) -> tuple[object, ...]:
 def _rows_of_parts(line: AgentLine, now: datetime) -> Iterator[tuple[object, ...]]:
     """Yield the parts of an agent whose work is divided, each under the name of its lease."""
     for part in line.parts:
-        began, error = Since(part.started_at, now), _last_line(part.error)
+        began, error = TimeWithAge(part.started_at, now), _last_line(part.error)
         outcome, name = part.last_outcome or "", f"{line.agent}{MARK}{part.part}"
         columns = (name, line.enabled, None, outcome, began, None, "", error, part.holder or "")
         yield (*columns, None, None, None, part.expires_in_s)

@@ -9,7 +9,7 @@ import typer
 from broker.cli.context import query_context
 from broker.cli.elsewhere import RemoteAnswer
 from broker.cli.output import Column, print_json, print_table
-from broker.cli.rendering.cells import Since
+from broker.cli.rendering.cells import TimeWithAge
 from broker.service.answers.alarm_sentences import alarm_lines
 from broker.service.answers.alarms import alarms as all_alarms
 from broker.service.answers.models import Alarms
@@ -38,7 +38,7 @@ def show_alarms(answer: Alarms) -> None:
     looked_at = any(line.looked_at for line in lines)
     rows = []
     for line in lines:
-        since = Since(line.since, max(answer.now, line.since or answer.now))
+        since = TimeWithAge(line.since, max(answer.now, line.since or answer.now))
         rows.append(
             (line.severity, line.code, line.sentence, since, line.key, *([line.looked_at] if looked_at else []))
         )

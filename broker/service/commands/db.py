@@ -250,7 +250,7 @@ def _client_environment(variables: Mapping[str, str], names: Names) -> dict[str,
     return {**variables, "PGOPTIONS": f"{variables.get('PGOPTIONS', '')} {option}".strip()}
 
 
-def _show_installed(installed: migrate.Installed, database: Database, json: bool, folder: Path | None) -> None:
+def _show_installed(installed: migrate.UpgradeResult, database: Database, json: bool, folder: Path | None) -> None:
     needed = _rights(installed, database, folder)
     if json:
         missing = {"tables": installed.missing.tables, "columns": dict(installed.missing.columns)}
@@ -284,7 +284,7 @@ def _show_installed(installed: migrate.Installed, database: Database, json: bool
             remark(f"missing in PanDA's database: {finding.what}; {finding.remedy}")
 
 
-def _rights(installed: migrate.Installed, database: Database, folder: Path | None) -> list[dict[str, Any]]:
+def _rights(installed: migrate.UpgradeResult, database: Database, folder: Path | None) -> list[dict[str, Any]]:
     """Return the rights needed alongside PanDA, with the GRANT for each; none standalone.
 
     These are for reading, for ``config set``, and for the agents that are on and write rows themselves.

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from agents.service import cycle, fault_points, json_log, registry
-from agents.service.base import Agent, CycleContext, CycleRequest, Due
+from agents.service.base import Agent, CycleContext, CycleRequest, DueCount
 from agents.service.clock import ClockFault, ClockWatch, read_clocks
 from agents.service.configuration import (
     AgentsConfiguration,
@@ -201,7 +201,7 @@ class HandRun:
         """Take the instant to decide for, aware, as ``now``."""
         self.database, self.now, self.seed, self.request = database, now, seed, request
         self.clock_faults: tuple[ClockFault, ...] = ()
-        self.due: list[Due] = []
+        self.due: list[DueCount] = []
         self.overdue = ""
 
     def note_overdue(self, details: str) -> None:

@@ -42,7 +42,7 @@ from broker.store.schema import migrate
 
 if TYPE_CHECKING:
     from broker.api.process import MakeParts, Running
-    from broker.api.server import Listening
+    from broker.api.server import ListenOptions
 
 CONTROL_CONNECTIONS = 2
 """Connections for leases and heartbeats, which do not wait for those of the cycles."""
@@ -109,9 +109,11 @@ def _api(database: Database, port: int | None, settings: Settings) -> Iterator[N
         return
     require("api")
     from broker.api.process import serving
-    from broker.api.server import Listening
+    from broker.api.server import ListenOptions
 
-    with serving(database, Listening(port=port), home=settings.home, folder=settings.config, make=page()) as running:
+    with serving(
+        database, ListenOptions(port=port), home=settings.home, folder=settings.config, make=page()
+    ) as running:
         keep_what_is_there()
         say_where(running)
         yield
@@ -200,9 +202,9 @@ def api(
     require_own_packages()
     require("api")
     from broker.api.process import configure, serving
-    from broker.api.server import Listening, check
+    from broker.api.server import ListenOptions, check
 
-    listening = check(Listening(host, port, certificate, key, behind_proxy))
+    listening = check(ListenOptions(host, port, certificate, key, behind_proxy))
     settings = settings_of(context)
     configure()
     ending = threading.Event()
@@ -224,7 +226,7 @@ def api(
 
 
 def _serve_by_workers(
-    database: Database, listening: Listening, count: int, settings: Settings, ending: threading.Event
+    database: Database, listening: ListenOptions, count: int, settings: Settings, ending: threading.Event
 ) -> None:
     from broker.api.workers import workers_serving
 

@@ -13,7 +13,7 @@ from broker.access.policies import READ
 from broker.api.guarded_route import allow
 from broker.api.state import At, State, installation_of, query_context
 from broker.grid.answers.models import ShareLine, Shares
-from broker.grid.answers.queues import Placed, Places, queues
+from broker.grid.answers.queues import PlacedJobs, Places, queues
 from broker.grid.answers.shares import shares
 from broker.grid.pages.grid import shares_picture
 from broker.grid.pages.sites import sites_of
@@ -58,8 +58,9 @@ def overview(request: Request, api: State, at: At = None, hours: SomeHours = Non
         "shares": shared,
     }
     # a tile shows neither where a site is nor what was placed there
-    nowhere, nothing = Places(tier={}, cloud={}, degrees={}), Placed(now=queue_list.now, since=queue_list.now, jobs={})
-    sites = sites_of(queue_list, nowhere, nothing, set())
+    nowhere = Places(tier={}, cloud={}, degrees={})
+    no_jobs = PlacedJobs(now=queue_list.now, since=queue_list.now, jobs={})
+    sites = sites_of(queue_list, nowhere, no_jobs, set())
     return show(
         request,
         "service/overview",

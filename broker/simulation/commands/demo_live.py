@@ -30,7 +30,7 @@ def go_on(database: Database, driver: DemoDriver, settings: Settings, home: Path
         port: local port of the page; 0 for any free port.
     """
     from broker.api.process import serving
-    from broker.api.server import Listening
+    from broker.api.server import ListenOptions
     from broker.service.commands.serve import page, say_where
 
     configuration = quicker(load(config_file("agents.yaml", settings.config), registry.NAMES))
@@ -39,7 +39,7 @@ def go_on(database: Database, driver: DemoDriver, settings: Settings, home: Path
         service = make_service(database, control, configuration, settings.config, profile="demo")
         stop_on_signals(service.ending, os._exit)
         world = threading.Thread(target=driver.run, args=(service.ending, host_now), name="demo driver", daemon=True)
-        with serving(database, Listening(port=port), home=home, folder=settings.config, make=page()) as running:
+        with serving(database, ListenOptions(port=port), home=home, folder=settings.config, make=page()) as running:
             say_where(running)
             remark("the grid goes on: tasks arrive, jobs end, a site goes off and comes back. End it with Ctrl-C")
             world.start()

@@ -20,7 +20,7 @@ MOST_RESOURCES = 3
 _FIRST_SLOTS = 64
 
 
-class Ways:
+class FlowRoutes:
     """The ways that flows take, each a set of resources; way 0 is that of an empty slot.
 
     Args:
@@ -71,7 +71,7 @@ class FlowColumns:
     """
 
     def __init__(self, nothing: int) -> None:
-        self.ways = Ways(nothing)
+        self.ways = FlowRoutes(nothing)
         self.way: Ints = np.zeros(_FIRST_SLOTS, dtype=np.int64)
         self.cap, self.rate, self.size, self.remaining, self.updated_s = np.zeros((5, _FIRST_SLOTS))
         self.end_s: Floats = np.full(_FIRST_SLOTS, np.inf)

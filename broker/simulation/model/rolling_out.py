@@ -43,7 +43,7 @@ class RolledOut:
 
 
 @dataclass(frozen=True)
-class Rolling:
+class RollOutSettings:
     """Settings of roll-outs.
 
     Attributes:
@@ -61,7 +61,7 @@ class Rolling:
     seed: int = 1
 
 
-def roll_out(ahead: WorkAhead, factory: Factory, how: Rolling, spent_s: Callable[[], float]) -> RolledOut:
+def roll_out(ahead: WorkAhead, factory: Factory, how: RollOutSettings, spent_s: Callable[[], float]) -> RolledOut:
     """Roll the work out for as many seeds as the budget allows; the first one counts even if it is incomplete.
 
     Args:
@@ -101,7 +101,7 @@ class _Waits:
 
 
 def _roll(
-    ahead: WorkAhead, factory: Factory, how: Rolling, seed: int, spent_s: Callable[[], float]
+    ahead: WorkAhead, factory: Factory, how: RollOutSettings, seed: int, spent_s: Callable[[], float]
 ) -> tuple[_Waits, float]:
     beginning = begin(ahead, how.hours, seed)
     scenario = dataclasses.replace(beginning.scenario, cycle_s=how.cycle_s, task_cycle_s=how.cycle_s)

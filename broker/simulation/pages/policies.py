@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from broker.simulation.answers.simulations import Curve, PolicyCurve, SimulationAnswer, thinned
 from broker.web.pictures.bars import element, nice_limit
-from broker.web.pictures.over_time import HEIGHT, WIDTH, Below, chart
+from broker.web.pictures.over_time import HEIGHT, WIDTH, AxisLabel, chart
 
 MOST_POINTS = 5000
 """Maximum points of all lines of a page, which stays below 150 kB."""
@@ -22,7 +22,7 @@ ROWS = 7
 
 
 @dataclass(frozen=True)
-class Drawn:
+class CurvePicture:
     """One curve of a page: its name, the picture, and its figures at some of the hours.
 
     Attributes:
@@ -43,7 +43,7 @@ class Drawn:
         return ["Hour|n", *(f"{policy}|n" for policy in self.policies)]
 
 
-def drawn_curves(simulation: SimulationAnswer) -> list[Drawn]:
+def drawn_curves(simulation: SimulationAnswer) -> list[CurvePicture]:
     """The first ``MOST_CURVES`` curves of a simulation."""
     curves = simulation.curves[:MOST_CURVES]
     lines = sum(min(len(curve.lines), MOST_LINES) for curve in curves)
@@ -51,9 +51,9 @@ def drawn_curves(simulation: SimulationAnswer) -> list[Drawn]:
     return [_drawn(curve, most) for curve in curves]
 
 
-def _drawn(curve: Curve, most: int) -> Drawn:
+def _drawn(curve: Curve, most: int) -> CurvePicture:
     places = thinned(len(curve.hours), ROWS)
-    return Drawn(
+    return CurvePicture(
         curve.name,
         policies_over_hours(curve, most),
         tuple(line.policy for line in curve.lines),
@@ -90,7 +90,7 @@ def policies_over_hours(curve: Curve, most: int) -> Markup:
         title_of = [element("title", line.policy)]
         inner.append(element("polyline", title_of, points=points(line.mean, places), class_=f"line policy-{number}"))
     title = f"{curve.name} from hour {first:g} to {last:g}: {_last_values(lines)}"
-    return chart(title, largest, inner, [Below(0.0, f"{first:g} h"), Below(1.0, f"{last:g} h")])
+    return chart(title, largest, inner, [AxisLabel(0.0, f"{first:g} h"), AxisLabel(1.0, f"{last:g} h")])
 
 
 def _last_values(lines: Sequence[PolicyCurve]) -> str:

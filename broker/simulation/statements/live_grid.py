@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from broker.domain.instants import naive
 from broker.feeds.model.rows import RowChange, TableChanges
 from broker.feeds.statements.feed_runs import FeedRun, write_run
-from broker.pilots.statements.activation import Sorted, write_sorted
+from broker.pilots.statements.activation import ActivationSplit, write_sorted
 from broker.store.connection.tables import Names, TableCatalogue
 from broker.store.writes.job_row_sql import note_status
 
@@ -93,7 +93,7 @@ def bring_inputs(
 ) -> None:
     """Activate these jobs (number, queue), as if their input had been transferred to their queue."""
     if jobs:
-        write_sorted(connection, catalogue, Sorted(tuple(jobs), ()), now)
+        write_sorted(connection, catalogue, ActivationSplit(tuple(jobs), ()), now)
 
 
 def start_jobs(connection: sa.Connection, names: Names, jobs: Sequence[int], now: datetime) -> None:

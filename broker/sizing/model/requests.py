@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from broker.domain.decisions import ColumnChange
 from broker.domain.memory_prior import MemoryPrior
-from broker.domain.quantiles import KIND_PART, Learned, enough_of_kind
+from broker.domain.quantiles import KIND_PART, LearnedQuantile, enough_of_kind
 from broker.domain.sizing_values import FIRST_JOBS, LAST_JOBS, PriorLimits
 
 _UNITS = {"ramcount": "MB", "cputime": "", "walltime": "", "outdiskcount": "", "workdiskcount": "MB",
@@ -48,7 +48,9 @@ def scouts_change(task: Mapping[str, Any], values: Mapping[str, Any], finished: 
     return _change("scouts", task, values, f"by PanDA's formulae from {finished} finished jobs")
 
 
-def learned_change(task: Mapping[str, Any], learned: Learned, rank: float, margin_percent: float) -> Change | None:
+def learned_change(
+    task: Mapping[str, Any], learned: LearnedQuantile, rank: float, margin_percent: float
+) -> Change | None:
     """The change of the memory to the learned quantile plus a margin; None if it is unknown, or nothing differs."""
     if math.isnan(learned.ask) or not _can_change(task):
         return None

@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from broker.domain.arrays import Floats
 from broker.domain.instants import naive
 from broker.domain.memory_prior import UsedMemory
-from broker.domain.quantiles import Learned
+from broker.domain.quantiles import LearnedQuantile
 from broker.domain.sizing_values import FIRST_JOBS, LAST_JOBS
 from broker.sizing.model.requests import Change
 from broker.sizing.model.scout_values import DEFAULT_CORE_POWER, EndedJobs, TaskRequest, sample
@@ -232,7 +232,7 @@ def keep(
     task: SizedTask,
     finished: int,
     scouts: Mapping[str, Any],
-    learned: Learned,
+    learned: LearnedQuantile,
     used: UsedMemory,
     now: datetime,
 ) -> None:

@@ -40,7 +40,7 @@ class RepeatsUnreadable(BrokerError):
 
 
 @dataclass(frozen=True)
-class Sightings:
+class RepeatCount:
     """How often a decision was seen again, and the last cycle that saw it; None if none did."""
 
     times: int = 0
@@ -50,7 +50,7 @@ class Sightings:
 
 def sightings(
     connection: Connection, decisions: Sequence[tuple[str, int, datetime]], until: datetime
-) -> dict[int, Sightings]:
+) -> dict[int, RepeatCount]:
     """How often decisions were seen again up to ``until``, by number.
 
     Args:
@@ -58,14 +58,14 @@ def sightings(
         decisions: brokerage, number and instant of each decision.
         until: cycles for a later instant do not count.
     """
-    by_decision = {identifier: Sightings() for _, identifier, _ in decisions}
+    by_decision = {identifier: RepeatCount() for _, identifier, _ in decisions}
     for brokerage in {name for name, _, _ in decisions}:
         moments = {identifier: moment for name, identifier, moment in decisions if name == brokerage}
         wanted = np.array(sorted(moments), dtype=np.int64)
         values = {"brokerage": brokerage, "first": min(moments.values()), "last": until}
         for row in connection.execute(_READ_REPEATS_BETWEEN, values):
             for identifier in np.intersect1d(wanted, pattern_of(row.pattern)).tolist():
-                by_decision[identifier] = Sightings(by_decision[identifier].times + 1, row.decided_at, row.agent_run)
+                by_decision[identifier] = RepeatCount(by_decision[identifier].times + 1, row.decided_at, row.agent_run)
     return by_decision
 
 
@@ -322,7 +322,7 @@ def _as_seen_until(
     ]
 
 
-def seen_at(stored: StoredDecision, seen: Sightings) -> StoredDecision:
+def seen_at(stored: StoredDecision, seen: RepeatCount) -> StoredDecision:
     """A decision as of the last cycle in ``seen``."""
     return dataclasses.replace(
         stored,

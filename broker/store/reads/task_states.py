@@ -113,7 +113,7 @@ SKIPPED_ROWS = PandaColumns("jedi_tasks", ("jeditaskid", "status", "cloud", "nuc
 
 
 @dataclass(frozen=True)
-class Skipped:
+class SkippedTask:
     """A task with the reason, and when it is tried again if that is known (naive UTC, as in the table)."""
 
     jeditaskid: int
@@ -128,7 +128,7 @@ def why_skipped(
     now: datetime,
     *,
     due_only: bool = True,
-) -> list[Skipped]:
+) -> list[SkippedTask]:
     """Why tasks were skipped, in the order of ``task_ids``.
 
     Args:
@@ -145,13 +145,13 @@ def why_skipped(
     return [_skipped(task, rows.get(task), due) for task in task_ids]
 
 
-def _skipped(task: int, row: sa.Row[tuple[object, ...]] | None, due: datetime) -> Skipped:
+def _skipped(task: int, row: sa.Row[tuple[object, ...]] | None, due: datetime) -> SkippedTask:
     if row is None:
-        return Skipped(task, NO_SUCH_TASK)
+        return SkippedTask(task, NO_SUCH_TASK)
     if row.status != ASSIGNING:
-        return Skipped(task, f"task_status_{row.status}")
+        return SkippedTask(task, f"task_status_{row.status}")
     if row.cloud != CLOUD:
-        return Skipped(task, f"task_cloud_{row.cloud}")
+        return SkippedTask(task, f"task_cloud_{row.cloud}")
     if row.modificationtime is not None and row.modificationtime >= due:
-        return Skipped(task, TRIED_LATELY, row.modificationtime + RETRY_AFTER)
-    return Skipped(task, NOTHING_TO_ASSIGN if row.nucleus is not None else NOT_OF_THIS_BROKERAGE)
+        return SkippedTask(task, TRIED_LATELY, row.modificationtime + RETRY_AFTER)
+    return SkippedTask(task, NOTHING_TO_ASSIGN if row.nucleus is not None else NOT_OF_THIS_BROKERAGE)

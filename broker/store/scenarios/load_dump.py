@@ -111,7 +111,7 @@ class ScenarioTable:
 
 
 @dataclass(frozen=True)
-class Prepared:
+class CheckedTable:
     """The rows of one table, checked and ready for COPY."""
 
     table: ScenarioTable
@@ -132,7 +132,7 @@ def scenario_tables(connection: sa.Connection, names: Names) -> dict[str, Scenar
     return tables
 
 
-def prepare(scenario: Scenario, tables: Mapping[str, ScenarioTable]) -> list[Prepared]:
+def prepare(scenario: Scenario, tables: Mapping[str, ScenarioTable]) -> list[CheckedTable]:
     """Check and convert every table, column and value of a scenario.
 
     Raises:
@@ -237,7 +237,7 @@ def forget_clock(connection: sa.Connection) -> datetime | None:
     return moment
 
 
-def _prepare_table(table: ScenarioTable, rows: Sequence[Row]) -> Prepared:
+def _prepare_table(table: ScenarioTable, rows: Sequence[Row]) -> CheckedTable:
     used: dict[str, None] = {}
     for number, row in enumerate(rows, 1):
         for column in row:
@@ -249,7 +249,7 @@ def _prepare_table(table: ScenarioTable, rows: Sequence[Row]) -> Prepared:
     columns = tuple(used) or tuple(table.columns)[:1]
     _check_keys(table, rows)
     by_column = [_convert(table, column, [row.get(column) for row in rows]) for column in columns]
-    return Prepared(table, columns, list(zip(*by_column, strict=True)))
+    return CheckedTable(table, columns, list(zip(*by_column, strict=True)))
 
 
 def _convert(table: ScenarioTable, column: str, values: list[Any]) -> list[Any]:
@@ -338,7 +338,7 @@ def _refuse_rows(connection: sa.Connection, tables: Iterable[ScenarioTable]) -> 
         )
 
 
-def _copy(connection: psycopg.Connection[Any], prepared: Prepared) -> None:
+def _copy(connection: psycopg.Connection[Any], prepared: CheckedTable) -> None:
     columns = ", ".join(quoted(column) for column in prepared.columns)
     statement = f"COPY {prepared.table.qualified} ({columns}) FROM STDIN"
     try:

@@ -91,7 +91,7 @@ END $$
 
 
 @dataclass(frozen=True)
-class Installed:
+class UpgradeResult:
     """What one run of :func:`upgrade` did.
 
     Attributes:
@@ -116,7 +116,7 @@ def upgrade(
     panda: Sequence[Migration] | None = None,
     own: Sequence[Migration] | None = None,
     mirrored: bool = False,
-) -> Installed:
+) -> UpgradeResult:
     """Upgrade the schema to this version, from nothing or from any earlier one.
 
     Each step is one transaction; an interrupted step leaves no trace, and the next run continues from there.
@@ -147,7 +147,7 @@ def upgrade(
             panda_version.record(connection, now)
         if mode == BESIDE:
             missing = MissingParts.of(declared_tables(PANDA), read_columns(connection, database.names))
-    return Installed(mode, tuple(applied), missing, before, now)
+    return UpgradeResult(mode, tuple(applied), missing, before, now)
 
 
 def check(database: Database | ReadOnlyDatabase) -> str:

@@ -86,7 +86,7 @@ COPY_IS_CURRENT = timedelta(minutes=3)
 
 
 @dataclass(frozen=True)
-class Unread:
+class UnreadSource:
     """Why a source could not be read; ``state`` is ``failed``, or ``changed`` if PanDA's schema differs."""
 
     state: Literal["failed", "changed"]
@@ -142,13 +142,13 @@ class SourceReader:
         stamps = (newest for _, newest in readings.values() if newest is not None)
         return RawSource(source.name, tables, max(stamps, default=None))
 
-    def try_reading(self, source: AnySource) -> tuple[RawSource, Unread | None]:
+    def try_reading(self, source: AnySource) -> tuple[RawSource, UnreadSource | None]:
         """Read the rows of a source, or return why they could not be read where a failure must not stop the cycle."""
         if self.copied_at is not None:
             copied = [self.copied_at.get(name) for name in self._copies_of(source)]
             if None in copied:
                 uncopied = "its tables have not been copied from PanDA's database yet"
-                return RawSource(source.name, {}), Unread("failed", uncopied)
+                return RawSource(source.name, {}), UnreadSource("failed", uncopied)
             raw, fault = replace(self, copied_at=None).try_reading(source)
             oldest = min((moment for moment in copied if moment is not None), default=None)
             # the time of each copy would make every snapshot different, so it counts only if copying has stopped
@@ -158,20 +158,20 @@ class SourceReader:
             try:
                 return self.read(source), None
             except ColumnsChanged as changed:
-                return RawSource(source.name, {}), Unread("changed", changed.what)
+                return RawSource(source.name, {}), UnreadSource("changed", changed.what)
         savepoint = self.connection.begin_nested()
         try:
             raw = self.read(source)
             savepoint.commit()
         except ColumnsChanged as changed:
             savepoint.rollback()
-            return RawSource(source.name, {}), Unread("changed", changed.what)
+            return RawSource(source.name, {}), UnreadSource("changed", changed.what)
         except sa.exc.DBAPIError as error:
             if error.connection_invalidated:
                 raise
             savepoint.rollback()
             detail = f"{type(error.orig).__name__}: {str(error.orig).splitlines()[0]}"[:200]
-            return RawSource(source.name, {}), Unread("failed", detail)
+            return RawSource(source.name, {}), UnreadSource("failed", detail)
         return raw, None
 
     def _copies_of(self, source: AnySource) -> list[str]:
@@ -231,7 +231,7 @@ class SourceReader:
 
 def read_sources(
     reader: SourceReader, sources: Iterable[AnySource], tick: Callable[[], None] = lambda: None
-) -> tuple[dict[str, RawSource], dict[str, Unread]]:
+) -> tuple[dict[str, RawSource], dict[str, UnreadSource]]:
     """Read sources; return their rows by name, and the reasons for those that could not be read.
 
     Replicas are read with the work; here they have only the age that a feed gives them.
@@ -242,7 +242,7 @@ def read_sources(
         tick: called after each source, for time budgets.
     """
     raw_sources: dict[str, RawSource] = {}
-    failures: dict[str, Unread] = {}
+    failures: dict[str, UnreadSource] = {}
     for source in sources:
         raw_sources[source.name], fault = reader.try_reading(source)
         failures |= {} if fault is None else {source.name: fault}

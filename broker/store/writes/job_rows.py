@@ -110,7 +110,7 @@ class ClaimOverTimeError(DatabaseUnavailable):
 
 
 @dataclass(frozen=True)
-class Written:
+class WriteBack:
     """What a write-back did.
 
     Attributes:
@@ -163,7 +163,7 @@ class AssignmentWriter:
         self._claim_limit_s, self._each_cycle = claim_limit_s, each_cycle
         self._now = naive(now)
 
-    def write(self, placement: Placement) -> Written:
+    def write(self, placement: Placement) -> WriteBack:
         """Write the part of ``placement`` that is still valid. Call it once per transaction.
 
         Raises:
@@ -182,7 +182,7 @@ class AssignmentWriter:
             self._run(statements.RECORD_SHARED_FILES)
             self._insert_jobs(placement)
         waiting = self._move_tasks(placement, selected, skipped)
-        return Written(selected, frozenset(skipped), skipped_changed, files, waiting)
+        return WriteBack(selected, frozenset(skipped), skipped_changed, files, waiting)
 
     def reactivate(self, *, for_users: bool = False) -> int:
         """Restore the status of pending tasks that have waited long enough, and return how many there were.

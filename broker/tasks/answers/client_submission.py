@@ -12,12 +12,12 @@ from broker.tasks.model.catalogue import ONE_OF_ITS_NAME
 from broker.tasks.model.client_parameters import ClientTask, adapted
 from broker.tasks.model.refine import Submitter
 from broker.tasks.model.sandboxes import named_in
-from broker.tasks.statements.task_rows import Submitted
+from broker.tasks.statements.task_rows import InsertedTask
 
 LABEL = "user"
 
 
-def submit_client_task(database: Database, task: ClientTask, now: datetime) -> Submitted:
+def submit_client_task(database: Database, task: ClientTask, now: datetime) -> InsertedTask:
     """Make the task.
 
     Raises:

@@ -40,7 +40,7 @@ from broker.store.connection.database import Database
 from broker.tasks.answers.task_submission import task_submission
 from broker.tasks.model.refine import Submitter
 from broker.tasks.statements import task_rows
-from broker.tasks.statements.task_rows import AnySubmission, Submission, Submitted
+from broker.tasks.statements.task_rows import AnySubmission, InsertedTask, Submission
 
 
 @dataclass(frozen=True)
@@ -230,7 +230,7 @@ def planned(kind: Kind, text: str, options: SubmitOptions, grid: Grid) -> tuple[
     return _PLANNERS[kind](text, options, grid)
 
 
-def submit_all(database: Database, submissions: Sequence[AnySubmission], now: datetime) -> tuple[Submitted, ...]:
+def submit_all(database: Database, submissions: Sequence[AnySubmission], now: datetime) -> tuple[InsertedTask, ...]:
     """Make the tasks of one text: all of them in one transaction, or none."""
     described = [one for one in submissions if isinstance(one, Submission)]
     if len(described) == len(submissions):

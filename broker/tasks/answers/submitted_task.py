@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
-from broker.tasks.statements.task_rows import Submitted
+from broker.tasks.statements.task_rows import InsertedTask
 
 
 class CreatedTask(BaseModel):
@@ -33,7 +33,7 @@ class SubmittedTask(CreatedTask):
     pool: str | None
 
 
-def submitted_task(task: Submitted) -> SubmittedTask:
+def submitted_task(task: InsertedTask) -> SubmittedTask:
     """The answer about a task that was made."""
     return SubmittedTask(
         jeditaskid=task.jeditaskid,

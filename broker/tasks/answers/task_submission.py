@@ -32,7 +32,7 @@ from broker.tasks.statements.contents import FileTerms, add_files
 from broker.tasks.statements.known_names import check_name
 from broker.tasks.statements.parents import files_to_count, find_parent, find_task_state
 from broker.tasks.statements.refined_tasks import DatasetRow, insert_inputs, insert_outputs, insert_task
-from broker.tasks.statements.task_rows import Submitted
+from broker.tasks.statements.task_rows import InsertedTask
 from broker.work.input_files import scope_and_name
 
 SEQUENCE_AT_LEAST = 10_000
@@ -62,7 +62,7 @@ class TaskSubmission:
         """The columns of the task's row."""
         return self.task.columns
 
-    def make(self, database: Database, now: datetime) -> Submitted:
+    def make(self, database: Database, now: datetime) -> InsertedTask:
         """Make the task, or return the one that the same submission made before.
 
         Raises:
@@ -111,7 +111,7 @@ class _Maker:
         self._count: JobCount | None = None
         self._jobs = self._master_files = 0
 
-    def make(self) -> Submitted:
+    def make(self) -> InsertedTask:
         request, task = self._submission.request, self._task
         earlier = None if request is None else client_requests.find_task(self._connection, request)
         if earlier is None:
@@ -150,18 +150,18 @@ class _Maker:
         if same_name is not None:
             check_same_name(name, *same_name)
 
-    def _earlier_task(self, task_id: int) -> Submitted:
+    def _earlier_task(self, task_id: int) -> InsertedTask:
         state = find_task_state(self._connection, self._names, task_id)
         counts: dict[int, JobCount] = {}
         for dataset, file in files_to_count(self._connection, self._names, task_id):
             counts.setdefault(dataset, JobCount(state.split_rule)).add(file)
         jobs = sum(count.jobs for count in counts.values())
-        return Submitted(task_id, state.name, state.status, (), 0, ("it was submitted before",), job_count=jobs)
+        return InsertedTask(task_id, state.name, state.status, (), 0, ("it was submitted before",), job_count=jobs)
 
-    def _answer(self, task_id: int) -> Submitted:
+    def _answer(self, task_id: int) -> InsertedTask:
         state = find_task_state(self._connection, self._names, task_id)
         self._notes += [f"waits: {reason}" for reason in state.reasons]
-        return Submitted(task_id, state.name, state.status, (), 0, tuple(self._notes), job_count=self._jobs)
+        return InsertedTask(task_id, state.name, state.status, (), 0, tuple(self._notes), job_count=self._jobs)
 
     def _resolved(self, plan: InputPlan) -> list[tuple[InputPlan, str | None, RucioDid | None]]:
         """The datasets of a named input, each with its container and what Rucio knows; None for pseudo input."""

@@ -9,7 +9,7 @@ import typer
 
 from broker.cli.context import moment_of, open_store, query_context
 from broker.cli.output import Column, print_json, print_table, remark
-from broker.cli.rendering.cells import Since
+from broker.cli.rendering.cells import TimeWithAge
 from broker.errors import WRONG_USAGE, BrokerError
 from broker.tasks.answers import outputs
 from broker.tasks.statements.output_reads import RefusedFile
@@ -57,7 +57,7 @@ def list_outputs(
     )  # fmt: skip
     rows = [
         (one.jeditaskid, one.dataset, one.state, one.registered, one.queued, one.refused, one.left_out, one.bytes,
-         Since(one.oldest_queued, max(now, one.oldest_queued or now)), one.reason)
+         TimeWithAge(one.oldest_queued, max(now, one.oldest_queued or now)), one.reason)
         for one in datasets
     ]  # fmt: skip
     print_table(columns, rows, title="Outputs for Rucio")

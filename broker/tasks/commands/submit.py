@@ -20,7 +20,7 @@ from broker.store.connection.database import Database
 from broker.tasks.answers.submit import Grid, NotSubmitted, Planner, SubmitOptions, plan_description
 from broker.tasks.answers.submitted_task import submitted_task
 from broker.tasks.statements import task_rows as sss_submissions
-from broker.tasks.statements.task_rows import Submission, Submitted
+from broker.tasks.statements.task_rows import InsertedTask, Submission
 
 if TYPE_CHECKING:
     from gridbroker_client import BrokerClient
@@ -119,7 +119,7 @@ def _grid(database: Database) -> Grid:
     return Grid(queues, declared or shipped_declarations(), None if version is None else version.content.resources)
 
 
-def _emit(done: tuple[Submitted, ...], as_json: bool) -> None:
+def _emit(done: tuple[InsertedTask, ...], as_json: bool) -> None:
     if as_json:
         for task in done:
             print_json(submitted_task(task))

@@ -28,7 +28,7 @@ from broker.tasks.model.datasets import read_file
 from broker.tasks.model.refine import Submitter
 from broker.tasks.model.task import InputFile
 from broker.tasks.model.values import BadParameter
-from broker.tasks.statements.task_rows import Submitted
+from broker.tasks.statements.task_rows import InsertedTask
 from broker.tuning.answers.values import Editor, editor_name
 from broker.yaml_text import read_yaml
 
@@ -296,7 +296,7 @@ def _try(context: typer.Context, database: Database, submission: TaskSubmission,
     return DONE if placed else NOT_PLACED
 
 
-def _tell(submitted: Submitted, as_json: bool) -> None:
+def _tell(submitted: InsertedTask, as_json: bool) -> None:
     if as_json:
         print_json({"jeditaskid": submitted.jeditaskid, "jobs": submitted.jobs, "notes": list(submitted.notes)})
         return

@@ -47,14 +47,14 @@ class ClientTask:
 
 
 @dataclass(frozen=True)
-class Adapted:
+class AdaptedParameters:
     """Task parameters as the refiner takes them, and notes on what was changed."""
 
     parameters: Mapping[str, Any]
     notes: tuple[str, ...] = ()
 
 
-def adapted(task: ClientTask, vo: str) -> Adapted:
+def adapted(task: ClientTask, vo: str) -> AdaptedParameters:
     """The parameters of a task with what the client leaves to the server.
 
     ``vo`` is that of the installation, which counts where ``prun`` writes its default.
@@ -72,7 +72,7 @@ def adapted(task: ClientTask, vo: str) -> Adapted:
     items = parameters.get("jobParameters")
     if isinstance(items, list):
         parameters["jobParameters"] = [_without_consolidate(item) for item in items]
-    return Adapted(parameters, tuple(notes))
+    return AdaptedParameters(parameters, tuple(notes))
 
 
 def _without_consolidate(item: Any) -> Any:

@@ -54,7 +54,7 @@ class FileTerms:
 
 
 @dataclass(frozen=True)
-class Added:
+class AddedFiles:
     """Files that were added, and their events."""
 
     files: int
@@ -63,7 +63,7 @@ class Added:
 
 def add_files(
     connection: sa.Connection, names: Names, terms: FileTerms, files: Iterable[InputFile], now: datetime, *, state: str
-) -> Added:
+) -> AddedFiles:
     """Add ready files to a dataset and count them there, in the caller's transaction.
 
     Args:
@@ -87,7 +87,7 @@ def add_files(
         events += sum(file.nevents or 0 for file in batch)
     values = {"files": count, "events": events, "state": state, "now": now}
     connection.execute(sa.text(names.sql(_COUNT)), {**values, "task": terms.jeditaskid, "dataset": terms.datasetid})
-    return Added(count, events)
+    return AddedFiles(count, events)
 
 
 def _rows(

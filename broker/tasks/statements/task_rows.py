@@ -41,7 +41,7 @@ class AnySubmission(Protocol):
     def columns(self) -> Mapping[str, Any]:
         """The columns of the task's row."""
 
-    def make(self, database: Database, now: datetime) -> Submitted:
+    def make(self, database: Database, now: datetime) -> InsertedTask:
         """Make the task in one transaction."""
 
 
@@ -64,14 +64,14 @@ class Submission:
         """The columns of the task's row."""
         return self.plan.columns
 
-    def make(self, database: Database, now: datetime) -> Submitted:
+    def make(self, database: Database, now: datetime) -> InsertedTask:
         """Make the task alone; see :func:`submit`."""
         (task,) = submit(database, [self], now)
         return task
 
 
 @dataclass(frozen=True)
-class Submitted:
+class InsertedTask:
     """A task that was made, with the names of its jobs, notes about them, and their pool.
 
     ``job_count``: the number of jobs without names; None: as many as there are names.
@@ -93,7 +93,7 @@ class Submitted:
         return len(self.job_ids) if self.job_count is None else self.job_count
 
 
-def submit(database: Database, submissions: Sequence[Submission], now: datetime) -> tuple[Submitted, ...]:
+def submit(database: Database, submissions: Sequence[Submission], now: datetime) -> tuple[InsertedTask, ...]:
     """Make all tasks of a document, and register their pools, in one transaction.
 
     Raises:
@@ -111,7 +111,7 @@ def known_queues(connection: sa.Connection, names: Names) -> frozenset[str]:
     return frozenset(str(name) for name in connection.scalars(statement))
 
 
-def _submit(connection: sa.Connection, names: Names, submission: Submission, now: datetime) -> Submitted:
+def _submit(connection: sa.Connection, names: Names, submission: Submission, now: datetime) -> InsertedTask:
     submitted = _make(connection, names, submission.plan, naive(now))
     pool, required = submission.pool, submission.required
     if required is None:
@@ -122,7 +122,7 @@ def _submit(connection: sa.Connection, names: Names, submission: Submission, now
     return replace(submitted, pool_id=None if pool is None else pool.pool_id, may_require=True)
 
 
-def _make(connection: sa.Connection, names: Names, plan: TaskPlan, stamp: datetime) -> Submitted:
+def _make(connection: sa.Connection, names: Names, plan: TaskPlan, stamp: datetime) -> InsertedTask:
     task_id = next_task_id(connection, names)
     times = dict.fromkeys(("creationdate", "modificationtime", "statechangetime"), stamp)
     if plan.columns["status"] == ASSIGNING:
@@ -137,7 +137,7 @@ def _make(connection: sa.Connection, names: Names, plan: TaskPlan, stamp: dateti
     task_alternatives.add(connection, task_id, plan.alternatives)
     job_ids = tuple(file.job_id for file in plan.files)
     status, name = str(plan.columns["status"]), str(plan.columns["taskname"])
-    return Submitted(task_id, name, status, job_ids, len(plan.alternatives), plan.notes)
+    return InsertedTask(task_id, name, status, job_ids, len(plan.alternatives), plan.notes)
 
 
 def _next_dataset_id(connection: sa.Connection, names: Names) -> int:

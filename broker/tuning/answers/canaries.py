@@ -161,7 +161,7 @@ class TooManyJobsMove(Refused):
 
 
 @dataclass(frozen=True)
-class Counted:
+class PreviewCounts:
     """What a preview counted: moved jobs, all jobs, and its run; None if a command made the preview itself."""
 
     moved: int
@@ -193,7 +193,7 @@ class LimitedChange:
         return "canary" if self.share < 1 else "set"
 
 
-def judged(counted: Counted | None, most: int, share: float = 1.0) -> str | Refused:
+def judged(counted: PreviewCounts | None, most: int, share: float = 1.0) -> str | Refused:
     """A sentence about a change that stays within its limit, else why it is refused. Pure.
 
     Args:
@@ -220,7 +220,7 @@ def judged(counted: Counted | None, most: int, share: float = 1.0) -> str | Refu
     )
 
 
-def reason_within(database: Database, change: LimitedChange, now: datetime, looked: Counted | None = None) -> str:
+def reason_within(database: Database, change: LimitedChange, now: datetime, looked: PreviewCounts | None = None) -> str:
     """The reason of a change that stays within its limit, with the counted jobs. A change beyond it is recorded.
 
     Args:
@@ -251,7 +251,7 @@ def refusals(database: Database, key: str | None, most: int) -> list[RefusedChan
         return refused_changes.newest(connection, key, most)
 
 
-def _previewed_count(database: Database, proposals: Sequence[Proposal], now: datetime) -> Counted | None:
+def _previewed_count(database: Database, proposals: Sequence[Proposal], now: datetime) -> PreviewCounts | None:
     """What the newest preview of these values counted; None if it is too old or of other values."""
     with database.begin() as connection:
         preview = newest_preview(connection, [proposal.key for proposal in proposals])
@@ -260,10 +260,10 @@ def _previewed_count(database: Database, proposals: Sequence[Proposal], now: dat
     previewed = {proposal.key: proposal for proposal in proposals_of(preview.values, preview.vo, database.names.vo)}
     if previewed != {proposal.key: proposal for proposal in proposals}:
         return None
-    return Counted(preview.moved, preview.jobs, preview.run)
+    return PreviewCounts(preview.moved, preview.jobs, preview.run)
 
 
-def _refusals_of(change: LimitedChange, counted: Counted | None, code: str, now: datetime) -> list[RefusedChange]:
+def _refusals_of(change: LimitedChange, counted: PreviewCounts | None, code: str, now: datetime) -> list[RefusedChange]:
     return [
         RefusedChange(
             refused_at=now,
@@ -284,5 +284,5 @@ def _refusals_of(change: LimitedChange, counted: Counted | None, code: str, now:
     ]
 
 
-def _expected_moves(counted: Counted, share: float) -> int:
+def _expected_moves(counted: PreviewCounts, share: float) -> int:
     return round(share * counted.moved)

@@ -29,7 +29,14 @@ from broker.gdpconfig.catalogue import shipped_catalogue
 from broker.gdpconfig.proposals import Canary, Proposal, check_canary, proposed, read_proposals
 from broker.store.connection.database import Database
 from broker.store.gdpconfig_rows import TuningStore
-from broker.tuning.answers.canaries import MOST_MOVED, Counted, LimitedChange, canary_answer, judged, reason_within
+from broker.tuning.answers.canaries import (
+    MOST_MOVED,
+    LimitedChange,
+    PreviewCounts,
+    canary_answer,
+    judged,
+    reason_within,
+)
 from broker.tuning.answers.values import Editor, editor_name
 from broker.tuning.statements import canaries
 from broker.tuning.statements.canaries import OutcomeOfGroup
@@ -167,7 +174,7 @@ class NotConfirmed(Refused):
 
 
 @dataclass(frozen=True)
-class Looked:
+class PreviewResult:
     """The result of a preview.
 
     Attributes:
@@ -176,10 +183,10 @@ class Looked:
     """
 
     beyond: list[str]
-    counted: Counted | None
+    counted: PreviewCounts | None
 
 
-def look(context: typer.Context, proposals: Sequence[Proposal], *, json: bool) -> Looked:
+def look(context: typer.Context, proposals: Sequence[Proposal], *, json: bool) -> PreviewResult:
     """Show what values would change in the newest cycles.
 
     Raises:
@@ -206,7 +213,7 @@ def look(context: typer.Context, proposals: Sequence[Proposal], *, json: bool) -
         show(difference, ", ".join(map(str, proposals)), answers.baseline)
     missing = [f"{len(answers.dropped_rows) + len(answers.failed)} cycle(s) could not be decided again"]
     beyond = [*(missing if answers.dropped_rows or answers.failed else []), *beyond_limits(difference, limits)]
-    return Looked(beyond, _count_jobs(difference))
+    return PreviewResult(beyond, _count_jobs(difference))
 
 
 def look_only(context: typer.Context, proposals: Sequence[Proposal], most_moved: int | None, *, json: bool) -> None:
@@ -247,16 +254,16 @@ def reason_after_look(context: typer.Context, change: LimitedChange, *, yes: boo
     try:
         preview = look(context, change.proposals, json=json)
     except NothingStored as error:
-        preview = Looked([str(error), "what would change is not known"], None)
+        preview = PreviewResult([str(error), "what would change is not known"], None)
     with open_store(context) as database:
         reason = reason_within(database, change, moment_of(None, database), preview.counted)
     confirm(preview.beyond, yes)
     return reason
 
 
-def _count_jobs(difference: Difference) -> Counted:
+def _count_jobs(difference: Difference) -> PreviewCounts:
     jobs = sum(totals.jobs_before.total() for totals in difference.totals.values())
-    return Counted(difference.total("jobs_moved"), jobs)
+    return PreviewCounts(difference.total("jobs_moved"), jobs)
 
 
 def beyond_limits(difference: Difference, limits: PreviewLimits) -> list[str]:

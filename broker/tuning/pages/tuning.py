@@ -58,7 +58,7 @@ class TriedRun(BaseModel):
     ended_at: datetime
 
 
-class Tried(BaseModel):
+class KeyRuns(BaseModel):
     """The newest runs about a key: of a range of values, and of one value; null where none was done."""
 
     swept: TriedRun | None
@@ -128,7 +128,7 @@ def _key_page(request: Request, api: ApiState, key: str, refused: RefusedForm | 
     with api.database.begin() as connection:
         swept = runs.newest_about(connection, ("sweep",), tuning_value.key)
         compared = runs.newest_about(connection, ("preview", "what_if"), tuning_value.key)
-    tried = Tried(swept=_tried_run(swept), compared=_tried_run(compared))
+    tried = KeyRuns(swept=_tried_run(swept), compared=_tried_run(compared))
     number = tuning_value.value if isinstance(tuning_value.value, int | float) else None
     points = points_of(None if swept is None else swept.result)
     picture = curves(tuning_value.key, tuning_value.unit, points, number)

@@ -24,7 +24,7 @@ BESIDE_END = 0.07
 
 
 @dataclass(frozen=True)
-class Below:
+class AxisLabel:
     """A label below an axis: position as a fraction of the width, text, and for an instant the instant itself."""
 
     at: float
@@ -45,7 +45,7 @@ def chart(
     title: str,
     largest: float,
     shapes: Sequence[Markup],
-    below: Sequence[Below],
+    below: Sequence[AxisLabel],
     lanes: Sequence[tuple[str, Sequence[Markup]]] = (),
 ) -> Markup:
     """Return a chart with the end of its axis at the left, labels at fractions of the width below it, then lanes.
@@ -76,7 +76,7 @@ def chart(
     return element("div", rows, class_="picture chart")
 
 
-def _names_below(below: Sequence[Below]) -> Markup:
+def _names_below(below: Sequence[AxisLabel]) -> Markup:
     names = [
         element(
             "text",
@@ -144,7 +144,7 @@ def _lanes(
     ]
 
 
-def hours_between(since: datetime, until: datetime) -> list[Below]:
+def hours_between(since: datetime, until: datetime) -> list[AxisLabel]:
     """Return at most six hours to label an axis of time, none so close to an end that labels overlap."""
     place = places_between(since, until)
     hours = max(1, round((until - since).total_seconds() / 3600 / 6))
@@ -152,7 +152,7 @@ def hours_between(since: datetime, until: datetime) -> list[Below]:
     labels = []
     while at < until:
         if BESIDE_END <= place(at) <= 1 - BESIDE_END:
-            labels.append(Below(place(at), f"{at:%H:%M}", at))
+            labels.append(AxisLabel(place(at), f"{at:%H:%M}", at))
         at += timedelta(hours=hours)
     return labels
 

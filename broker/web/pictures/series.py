@@ -9,7 +9,7 @@ from datetime import datetime
 from markupsafe import Markup
 
 from broker.web.pictures.bars import element, nice_limit
-from broker.web.pictures.over_time import HEIGHT, WIDTH, Below, chart, hours_between
+from broker.web.pictures.over_time import HEIGHT, WIDTH, AxisLabel, chart, hours_between
 
 MOST_DOTS = 30
 
@@ -46,7 +46,7 @@ def curve(title: str, unit: str, lines: Sequence[Line], marked: float | None = N
         title_element = [element("title", f"in force: {marked:g} {unit}".strip())]
         shapes.append(element("line", title_element, x1=x(marked), x2=x(marked), y1=0.0, y2=HEIGHT, class_="mark"))
     shapes += _lines(lines, x, largest)
-    return chart(title, largest, shapes, [Below(0.0, f"{low:g}"), Below(1.0, f"{high:g} {unit}".strip())])
+    return chart(title, largest, shapes, [AxisLabel(0.0, f"{low:g}"), AxisLabel(1.0, f"{high:g} {unit}".strip())])
 
 
 def _largest(lines: Sequence[Line]) -> float:

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from broker.decisions.answers.replay import Replayed, Replayer
+from broker.decisions.answers.replay import Replayer, ReplayResult
 from broker.decisions.answers.rules_in_force import rule_set
 from broker.gdpconfig.catalogue import shipped_catalogue
 from broker.gdpconfig.proposals import Proposal, grid, read_ranges
@@ -235,11 +235,11 @@ def _replayed(
     }
 
 
-def _state(replayed: Replayed) -> str:
+def _state(replayed: ReplayResult) -> str:
     return "identical" if replayed.identical else "unreadable" if replayed.fault else "different"
 
 
-def _differences(replayed: Replayed) -> list[dict[str, Any]]:
+def _differences(replayed: ReplayResult) -> list[dict[str, Any]]:
     about = {"decision": replayed.stored.id, "jeditaskid": replayed.stored.record.decision.jeditaskid}
     if replayed.fault:
         return [{**about, "fault": replayed.fault}]

@@ -21,6 +21,7 @@ from broker.whatif.answers.stored_cases import StoredCases
 from broker.whatif.commands.pictures import plot_sweep
 from broker.whatif.commands.what_if import (
     At,
+    CycleSelection,
     Last,
     Only,
     Processes,
@@ -29,7 +30,6 @@ from broker.whatif.commands.what_if import (
     Seed,
     SnapshotId,
     Vo,
-    Wanted,
     affected,
     cases_of,
     cores,
@@ -106,7 +106,9 @@ def sweep(
     report_skipped_tasks(points[0])
     before = rule_set(settings_of(context).config)
     what = _comparing(before, with_switches(before.profile, switches), points)
-    selection = Wanted(last, snapshot, scenario, at, tuple(brokerage or ()) or affected(before, what.changes[0]), seed)
+    selection = CycleSelection(
+        last, snapshot, scenario, at, tuple(brokerage or ()) or affected(before, what.changes[0]), seed
+    )
     with cases_of(context, selection, before) as cases, progress(len(cases) * len(points)) as emit:
         answers = _answered(cases, what, processes or cores(), dask, emit)
     report(answers)

@@ -119,7 +119,7 @@ def what_if(
     rules = ProfileRules(with_switches(other.profile, request.switches), before.options)
     change = Change(request.proposals, rules, request.fields)
     chosen = tuple(brokerage) if brokerage else (None if request.fields or profile else affected(before, change))
-    selection = Wanted(last, snapshot, scenario, at, chosen, seed)
+    selection = CycleSelection(last, snapshot, scenario, at, chosen, seed)
     with cases_of(context, selection, before) as cases, progress(len(cases)) as emit:
         answers = answer(cases, Comparing(before, (change,)), processes or cores(), emit)
     report(answers)
@@ -194,7 +194,7 @@ def affected(before: ProfileRules, change: Change) -> tuple[str, ...] | None:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class CycleSelection:
     """The options that select the cycles to decide again, as typed."""
 
     last: str | None = None
@@ -206,7 +206,9 @@ class Wanted:
 
 
 @contextmanager
-def cases_of(context: typer.Context, wanted: Wanted, rules: ProfileRules) -> Iterator[Sequence[Case] | StoredCases]:
+def cases_of(
+    context: typer.Context, wanted: CycleSelection, rules: ProfileRules
+) -> Iterator[Sequence[Case] | StoredCases]:
     """The selected cycles.
 
     Raises:

@@ -82,7 +82,7 @@ def decide_case(
         raise BrokerError(str(error), "the profile", "fix it, or leave the rule as it is") from error
 
 
-class Prepared:
+class UnpackedCycle:
     """An unpacked cycle that can be compared with any number of changes.
 
     The side before is decided along with the first changes.
@@ -244,14 +244,14 @@ class _Decided:
         return self.side
 
 
-_cycle_cache: dict[tuple[str, str], Prepared] = {}
+_cycle_cache: dict[tuple[str, str], UnpackedCycle] = {}
 
 
-def _prepared(case: Case, rules: ProfileRules) -> Prepared:
+def _prepared(case: Case, rules: ProfileRules) -> UnpackedCycle:
     """The cycle, unpacked once in this process for all values tried one after the other."""
     key = (case.id, rules.profile.model_dump_json() + repr(sorted(rules.options.items())))
     if key not in _cycle_cache:
-        prepared = Prepared(case, rules)
+        prepared = UnpackedCycle(case, rules)
         while len(_cycle_cache) >= CACHED_CYCLES:
             _cycle_cache.pop(next(iter(_cycle_cache)))
         _cycle_cache[key] = prepared

@@ -16,7 +16,7 @@ NOBODY = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
-class Drawn:
+class DrawnJobs:
     """The jobs of a chunk, and everything that decided about them apart from what both sides share.
 
     Attributes:
@@ -34,17 +34,17 @@ class DrawnRows:
     """The jobs of each chunk; those of chunks that the compiled loop placed are looked up on access."""
 
     def __init__(self, size: int) -> None:
-        self._rows: list[Drawn | None] = [Drawn(b"", NOBODY, NOBODY)] * size
+        self._rows: list[DrawnJobs | None] = [DrawnJobs(b"", NOBODY, NOBODY)] * size
         self._blocks: dict[int, tuple[BlockRows, int]] = {}
 
-    def __getitem__(self, row: int) -> Drawn:
+    def __getitem__(self, row: int) -> DrawnJobs:
         drawn = self._rows[row]
         if drawn is None:
             block, first = self._blocks[row]
-            drawn = self._rows[row] = Drawn(b"", *block.given(row - first))
+            drawn = self._rows[row] = DrawnJobs(b"", *block.given(row - first))
         return drawn
 
-    def __setitem__(self, row: int, drawn: Drawn) -> None:
+    def __setitem__(self, row: int, drawn: DrawnJobs) -> None:
         self._rows[row] = drawn
 
     def put_block(self, rows: slice, block: BlockRows) -> None:

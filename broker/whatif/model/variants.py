@@ -24,7 +24,7 @@ from broker.engine.job.decision import deciding
 from broker.engine.shared.filter_cache import BlockCache
 from broker.gdpconfig import Tuning
 from broker.whatif.model.compiled_blocks import BlockRows, CompiledBlocks
-from broker.whatif.model.outcome_columns import NOBODY, Drawn, DrawnRows, SideRows
+from broker.whatif.model.outcome_columns import NOBODY, DrawnJobs, DrawnRows, SideRows
 
 #: Outcomes whose jobs are stored as drawn; a chunk that was skipped in the end had others.
 _COMPARED = ("brokered", "pending")
@@ -248,20 +248,22 @@ def _is_same(one: AnyArray | RowsByKind, two: AnyArray | RowsByKind) -> bool:
     return all(mine[name] == theirs[name] for name in ("data", "shape", "strides", "typestr"))
 
 
-def _same_jobs(one: Drawn, two: Drawn) -> bool:
+def _same_jobs(one: DrawnJobs, two: DrawnJobs) -> bool:
     return np.array_equal(one.at, two.at) and np.array_equal(one.jobs, two.jobs)
 
 
-def _drawn(cycle: JobCycle, maker: JobMaker | None, result: ChunkResult, seed: int, count: int, known: Known) -> Drawn:
+def _drawn(
+    cycle: JobCycle, maker: JobMaker | None, result: ChunkResult, seed: int, count: int, known: Known
+) -> DrawnJobs:
     ranking = result.ranking
     if ranking is None or not len(ranking.chosen):
-        return Drawn(b"", NOBODY, NOBODY)
+        return DrawnJobs(b"", NOBODY, NOBODY)
     best = ranking.chosen
     parts = (result.chosen, ranking.weight[best], ranking.bootstrap[best], *cycle.room_depends_on(result))
     by = b"".join(part.tobytes() for part in parts)
     jobs_of_known = known(result.row, result.chosen, by)
     if jobs_of_known is not None:
-        return Drawn(by, *jobs_of_known)
+        return DrawnJobs(by, *jobs_of_known)
     if maker is not None:
         counted = maker.count(result, seed)
     else:
@@ -269,7 +271,7 @@ def _drawn(cycle: JobCycle, maker: JobMaker | None, result: ChunkResult, seed: i
         draw_jobs(cycle, result, source, seed)
         counted = {int(result.chosen[place]): jobs for place, jobs in source.jobs.items()}
     at = sorted(counted)
-    return Drawn(by, np.array(at, dtype=np.int64), np.array([counted[position] for position in at], dtype=np.int64))
+    return DrawnJobs(by, np.array(at, dtype=np.int64), np.array([counted[position] for position in at], dtype=np.int64))
 
 
 class AsStored:

@@ -14,7 +14,7 @@ from broker.brokerages.job.brokerage import JobsCycle
 from broker.brokerages.registry import brokerage
 from broker.domain.arrays import texts
 from broker.domain.decisions import Candidate, Decision
-from broker.domain.placements import Written
+from broker.domain.placements import WriteOutcome
 from broker.engine.job.cycle import JobCycle
 from broker.work.cut_jobs import no_jobs
 from broker.work.input_files import DatasetUse
@@ -52,7 +52,7 @@ def test_jobs_that_could_not_be_written_are_noted(
     if written_jobs is not None:
         written = SimpleNamespace(kept=np.array(written_jobs), tasks_skipped={1} if skipped else set(), counts={})
     jobs_cycle = JobsCycle(cast(JobCycle, GRID), work)
-    (record,) = records_of(brokerage("production_job"), jobs_cycle, [chunk], cast(Written, written), NOW)
+    (record,) = records_of(brokerage("production_job"), jobs_cycle, [chunk], cast(WriteOutcome, written), NOW)
     assert (record.decision.outcome, record.decision.reason) == (outcome, reason)
     assert (dict(record.assigned), record.decision.notes) == (assigned, notes)
     assert record.pending_until is None

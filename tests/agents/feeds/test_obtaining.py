@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from agents.feeds.obtaining import FeedOptions, Obtained, obtain
+from agents.feeds.obtaining import DocumentResult, FeedOptions, obtain
 from broker.store.connection.database import Database
 from broker.store.snapshots.feed_documents import keep_document
 from tests.agents.feeds.running import Feeding
@@ -15,7 +15,7 @@ from tests.fetching.web_server import WebServer, says, serving
 CHANGED_AT = "Sat, 01 Aug 2026 12:00:00 GMT"
 
 
-def fetch_document(feeding: Feeding, server: WebServer, path: str) -> Obtained:
+def fetch_document(feeding: Feeding, server: WebServer, path: str) -> DocumentResult:
     """The document as a cycle gets it; a good document is stored afterwards."""
     context = feeding.context("cric")
     addresses = {"queues": server.address(path)}

@@ -16,7 +16,7 @@ from agents.feeds.rucio_connection import gather
 from agents.feeds.rucio_replicas import ReplicaOptions, RucioReplicasAgent
 from agents.feeds.rucio_usage import QuotaOptions, RucioQuotaAgent, RucioSpaceAgent, SpaceOptions
 from broker.errors import Refused
-from broker.feeds.model.rucio.questions import Known, Questions, ask
+from broker.feeds.model.rucio.questions import LastReply, Questions, ask
 from broker.feeds.model.rucio.space import GB
 from broker.simulation.model.demo.grid_documents import GridSize, endpoint_name, rse_usage
 from broker.store.connection.database import Database
@@ -349,7 +349,7 @@ def test_files_are_asked_for_while_the_daemons_have_not_counted_a_new_dataset() 
     did = ("mc23", "new")
     for available, questions in ((0, ["replicas", "deep"]), (1, ["replicas"])):
         rucio = FakeRucio(replicas={did: [replica("DISK", available)]})
-        ask(rucio, did, Known(), {}, Questions())
+        ask(rucio, did, LastReply(), {}, Questions())
         assert [question for question, _ in rucio.asked if question in ("replicas", "deep")] == questions
 
 
@@ -357,6 +357,6 @@ def test_a_dataset_that_vanishes_before_its_files_are_asked_for_is_not_at_rucio(
     did = ("mc23", "gone")
     rucio = FakeRucio(replicas={did: [replica("DISK", 3)]})
     rucio.before = lambda question: rucio.replicas.clear() if question == "files" else None
-    answer = ask(rucio, did, Known(), {}, Questions())
+    answer = ask(rucio, did, LastReply(), {}, Questions())
     assert rucio.asked[-1] == ("files", did)
-    assert answer == ask(FakeRucio(), did, Known(), {}, Questions())
+    assert answer == ask(FakeRucio(), did, LastReply(), {}, Questions())

@@ -13,11 +13,11 @@ import pytest
 import sqlalchemy as sa
 
 from agents.forecasts import rolling
-from agents.forecasts.rolling import Ahead, Outcome, outcome_of, read_ahead, rolled_out
+from agents.forecasts.rolling import Outcome, RollOutInput, outcome_of, read_ahead, rolled_out
 from agents.service.base import CycleContext, CycleRequest
 from broker.simulation.model.errors import SimulationError
 from broker.simulation.model.real.brokered import shipped_profile
-from broker.simulation.model.rolling_out import RolledOut, Rolling
+from broker.simulation.model.rolling_out import RolledOut, RollOutSettings
 from broker.simulation.model.work_of_site import WorkRows, work_of_site
 from broker.snapshot.raw import RawSource
 from broker.store.connection.database import Database
@@ -26,10 +26,10 @@ from broker.store.snapshots.stored_snapshots import EncodedSnapshot
 from tests.fault.processes import NOW, cycle_here, load_grid
 from tests.pilots.panda.pilot_grid import run_agent
 
-HOW = Rolling(hours=1.0, seeds=1, cycle_s=600.0, budget_s=100.0, seed=1)
+HOW = RollOutSettings(hours=1.0, seeds=1, cycle_s=600.0, budget_s=100.0, seed=1)
 WINDOW = timedelta(hours=6)
 RESULT = RolledOut({}, {7: 60.0}, {}, 2, 1.5)
-EMPTY = Ahead(
+EMPTY = RollOutInput(
     WorkRows((), (), (), (), (), (), 21_600.0),
     EncodedSnapshot("s", NOW, "1", {}, {}),
     RawSource("s", {}),
@@ -67,14 +67,14 @@ def brokered_grid(grid: Database) -> Database:
     return grid
 
 
-def read(database: Database, minutes: float = 1.0) -> Ahead | str:
+def read(database: Database, minutes: float = 1.0) -> RollOutInput | str:
     context = CycleContext(database, NOW + timedelta(minutes=minutes), 1, 600.0, CycleRequest())
     return read_ahead(context, WINDOW, shipped_profile("seed"), {}, HOW)
 
 
-def ahead_at(database: Database) -> Ahead:
+def ahead_at(database: Database) -> RollOutInput:
     ahead = read(database)
-    assert isinstance(ahead, Ahead)
+    assert isinstance(ahead, RollOutInput)
     return ahead
 
 

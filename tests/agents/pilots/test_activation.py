@@ -10,7 +10,7 @@ from agents.service import registry
 from agents.service.base import CycleContext, CycleRequest
 from agents.service.configuration import ProcessSettings
 from agents.service.cycle import run_cycle
-from broker.pilots.statements.activation import Sorted, write_sorted
+from broker.pilots.statements.activation import ActivationSplit, write_sorted
 from broker.store.connection.database import Database
 from broker.store.connection.tables import TableCatalogue
 from broker.store.scenarios.load_dump import load
@@ -247,7 +247,7 @@ def test_a_job_that_moved_or_ended_after_it_was_read_is_left_unchanged(
     before = rows(database, "SELECT job::text FROM doma_panda.jobsdefined4 AS job WHERE pandaid = 1")
     with database.begin() as connection:
         catalogue = TableCatalogue.read(connection, database.names)
-        sorted_jobs = Sorted(jobs_read, ()) if is_ready else Sorted((), jobs_read)
+        sorted_jobs = ActivationSplit(jobs_read, ()) if is_ready else ActivationSplit((), jobs_read)
         counts = write_sorted(connection, catalogue, sorted_jobs, at(0))
     assert counts == {"activated": int(is_ready), "assigned": int(not is_ready)}  # job 2, which has not changed
     assert rows(database, "SELECT job::text FROM doma_panda.jobsdefined4 AS job WHERE pandaid = 1") == before

@@ -10,7 +10,7 @@ import pytest
 
 from broker.alongside.answers.shadow import ShadowComparison, add_placements, add_waits, shadow
 from broker.alongside.answers.shadow_decisions import DecisionsByChunk, chances, criterion, refusal
-from broker.alongside.answers.shadow_own import Own
+from broker.alongside.answers.shadow_own import PlacementOwner
 from broker.alongside.answers.shadow_tally import Tally
 from broker.alongside.model.agreement import CONFIDENCE
 from broker.alongside.statements.panda_placements import Placement, Wait
@@ -22,7 +22,7 @@ from tests.cli.commands import Command, runner
 AT = datetime(2026, 8, 1, 12, 30, tzinfo=UTC)
 TASK, DATASET = 7, 70
 AGE = timedelta(hours=2)
-NO_OWN_PLACEMENTS = Own({}, {})
+NO_OWN_PLACEMENTS = PlacementOwner({}, {})
 
 
 def decision(outcome: Outcome = "brokered", **overrides: Any) -> Decision:
@@ -67,7 +67,7 @@ def tallies_of(
     placements: list[Placement],
     decisions: list[StoredDecision],
     waits: list[Wait] | None = None,
-    own: Own = NO_OWN_PLACEMENTS,
+    own: PlacementOwner = NO_OWN_PLACEMENTS,
 ) -> Tallies:
     compared, decided = ShadowComparison(), DecisionsByChunk(decisions, AGE)
     add_placements(compared, placements, decided, own)

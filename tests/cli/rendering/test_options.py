@@ -18,11 +18,11 @@ from broker.cli import commands as commands_module
 from broker.cli.application import build_app
 from broker.cli.output import Column, print_json, print_table, say
 from broker.cli.rendering import options
-from broker.cli.rendering.cells import Percent, Since
+from broker.cli.rendering.cells import Percent, TimeWithAge
 from tests.cli.commands import Command, runner
 
 AT = datetime(2026, 11, 22, 5, 20, 58, tzinfo=UTC)
-ROWS = [("BNL/MCORE", 5, Percent(0.0353987), Since(AT, AT), "a, b")]
+ROWS = [("BNL/MCORE", 5, Percent(0.0353987), TimeWithAge(AT, AT), "a, b")]
 COLUMNS = (
     "queue",
     "jobs",

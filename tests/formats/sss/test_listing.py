@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.formats.model.sss.description import Listed, listed
+from broker.formats.model.sss.description import DescribedValue, listed
 from broker.formats.model.sss.inheritance import whole_jobs
 from broker.formats.model.sss.model import KINDS, Property
 from broker.formats.model.sss.reading import read_document
@@ -25,20 +25,21 @@ def test_every_value_has_its_unit_and_attributes() -> None:
 @pytest.mark.parametrize(
     ("inside", "expected"),
     [
-        ("<Memory>5</Memory>", Listed("Memory", "5", "MB (assumed)", "")),
-        ("<Charge>5</Charge>", Listed("Charge", "5", "not said", "")),
-        ("<Network>1.50</Network>", Listed("Network", "1.50", "not said", "")),
-        ("<NodeCount>2</NodeCount>", Listed("NodeCount", "2", "nodes", "")),
-        ("<SuspendDuration>2</SuspendDuration>", Listed("SuspendDuration", "2", "s", "")),
-        ("<Restartable>true</Restartable>", Listed("Restartable", "true", "", "")),
-        ("<Odd a='1'>x</Odd>", Listed("Odd", "x", "not said", "a=1")),
-        ("<Odd><In b='2'>y</In></Odd>", Listed("Odd/In", "y", "not said", "b=2")),
-        ("<TaskGroup><Task><Node>n</Node></Task></TaskGroup>", Listed("TaskGroup[1]/Task[1]/Node", "n", "", "")),
+        ("<Memory>5</Memory>", DescribedValue("Memory", "5", "MB (assumed)", "")),
+        ("<Charge>5</Charge>", DescribedValue("Charge", "5", "not said", "")),
+        ("<Network>1.50</Network>", DescribedValue("Network", "1.50", "not said", "")),
+        ("<NodeCount>2</NodeCount>", DescribedValue("NodeCount", "2", "nodes", "")),
+        ("<SuspendDuration>2</SuspendDuration>", DescribedValue("SuspendDuration", "2", "s", "")),
+        ("<Restartable>true</Restartable>", DescribedValue("Restartable", "true", "", "")),
+        ("<Odd a='1'>x</Odd>", DescribedValue("Odd", "x", "not said", "a=1")),
+        ("<Odd><In b='2'>y</In></Odd>", DescribedValue("Odd/In", "y", "not said", "b=2")),
+        ("<TaskGroup><Task><Node>n</Node></Task></TaskGroup>",
+         DescribedValue("TaskGroup[1]/Task[1]/Node", "n", "", "")),
         ("<NodeProperties><Name op='match'>a.*</Name></NodeProperties>",
-         Listed("NodeProperties/Name", "a.*", "", "op=Match")),
+         DescribedValue("NodeProperties/Name", "a.*", "", "op=Match")),
     ],
 )  # fmt: skip
-def test_the_path_and_unit_of_a_value(inside: str, expected: Listed) -> None:
+def test_the_path_and_unit_of_a_value(inside: str, expected: DescribedValue) -> None:
     text = f"<Job><JobId>j</JobId>{inside}</Job>"
     assert list(listed(read_document(text.encode()).root))[-1] == expected
 

@@ -11,13 +11,13 @@ from broker.formats.model.sss.inheritance import whole_jobs
 from broker.formats.model.sss.job_columns import map_job
 from broker.formats.model.sss.model import Document
 from broker.formats.model.sss.task_columns import map_task
-from broker.formats.statements.sss_exchange import Imported, import_document
+from broker.formats.statements.sss_exchange import ImportResult, import_document
 from broker.store.connection.database import Database
 
 NOW = datetime(2026, 8, 1, 12, tzinfo=UTC)
 
 
-def import_into(database: Database, document: Document, **options: Any) -> Imported:
+def import_into(database: Database, document: Document, **options: Any) -> ImportResult:
     wholes = whole_jobs(document)
     mapped_jobs = [map_job(whole) for whole in wholes]
     jobs = list(zip(wholes, mapped_jobs, strict=True))

@@ -107,7 +107,7 @@ def test_a_missing_job_or_task_cannot_be_exported(database: Database) -> None:
         export_task(database, 1)
 
 
-def submit_document(database: Database, text: bytes, **changes: Any) -> list[sss_submissions.Submitted]:
+def submit_document(database: Database, text: bytes, **changes: Any) -> list[sss_submissions.InsertedTask]:
     plans = plan(read_document(text), SubmissionRules(**changes))
     return list(sss_submissions.submit(database, [sss_submissions.Submission(task_plan) for task_plan in plans], NOW))
 

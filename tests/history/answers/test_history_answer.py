@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from broker.domain.decisions import Candidate, Decision, DecisionRecord, FunnelStep, Origin
 from broker.feeds.statements.feed_runs import ChangeRecord
 from broker.feeds.statements.queue_pins import Pin
-from broker.history.answers.history import Beside, History, beside_events, event_sentence, history
+from broker.history.answers.history import ConcurrentChanges, History, beside_events, event_sentence, history
 from broker.store.connection.database import Database
 from broker.store.decisions import decision_writing
 from broker.store.query_context import QueryContext
@@ -114,11 +114,11 @@ def pin(**more: object) -> Pin:
     ],
 )  # fmt: skip
 def test_pins_between_the_first_event_and_now(times: dict[str, datetime], words: list[str]) -> None:
-    beside = Beside({}, {"Q1": [pin(**times)]})
+    beside = ConcurrentChanges({}, {"Q1": [pin(**times)]})
     events = beside_events(beside, NOON, NOON + timedelta(hours=1))
     assert [event_sentence(event) for event in events] == words
 
 
 def test_changes_before_the_first_event_do_not_count() -> None:
     change = ChangeRecord(NOON - timedelta(seconds=1), "schedconfig_json", ("Q1",), "changed", {"status": ["a", "b"]})
-    assert not list(beside_events(Beside({"Q1": [change]}, {}), NOON, NOON))
+    assert not list(beside_events(ConcurrentChanges({"Q1": [change]}, {}), NOON, NOON))

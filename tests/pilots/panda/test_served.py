@@ -12,7 +12,7 @@ from starlette.requests import HTTPConnection
 from broker.access import policies
 from broker.access.policies import Grant, Role
 from broker.api.process import identify_pilot, serving
-from broker.api.server import Listening
+from broker.api.server import ListenOptions
 from broker.api.state import ApiState, RateLimiter
 from broker.pilots.routes.panda.access import TooManyRequests
 from broker.store.connection.database import Database
@@ -24,7 +24,7 @@ NOW = datetime(2026, 8, 1, tzinfo=UTC)
 
 def test_pilots_and_api_clients_share_one_port(shared: Database, tmp_path: Path) -> None:
     with (
-        serving(shared, Listening(port=0), home=tmp_path / "home", folder=None) as running,
+        serving(shared, ListenOptions(port=0), home=tmp_path / "home", folder=None) as running,
         httpx.Client(base_url=running.server.url, headers=AGENT, timeout=30) as client,
     ):
         request = {"siteName": "NOWHERE"}

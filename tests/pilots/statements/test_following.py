@@ -10,7 +10,7 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
-from broker.pilots.statements.activation import Sorted, write_sorted
+from broker.pilots.statements.activation import ActivationSplit, write_sorted
 from broker.pilots.statements.matches import Match, NoMatch
 from broker.pilots.statements.task_queue_rows import CHANNEL, add_activated, follow_jobs, weigh
 from broker.store.connection.database import Database
@@ -43,7 +43,7 @@ def activate(database: Database, *jobs: int) -> dict[str, int]:
     add_jobs(database, min(jobs), len(jobs), jobstatus="defined", table="jobsdefined4")
     with database.begin() as connection:
         catalogue = TableCatalogue.read(connection, database.names)
-        write_sorted(connection, catalogue, Sorted(tuple((job, "QUEUE_A") for job in jobs), ()), at(0))
+        write_sorted(connection, catalogue, ActivationSplit(tuple((job, "QUEUE_A") for job in jobs), ()), at(0))
         return add_activated(connection, database.names, jobs, at(0), set_order)
 
 
@@ -62,7 +62,7 @@ def test_a_transaction_that_fails_leaves_neither_the_job_nor_its_row(database: D
     add_jobs(database, 1, jobstatus="defined", table="jobsdefined4")
     with pytest.raises(ZeroDivisionError), database.begin() as connection:
         catalogue = TableCatalogue.read(connection, database.names)
-        write_sorted(connection, catalogue, Sorted(((1, "QUEUE_A"),), ()), at(0))
+        write_sorted(connection, catalogue, ActivationSplit(((1, "QUEUE_A"),), ()), at(0))
         add_activated(connection, database.names, [1], at(0), set_order)
         raise ZeroDivisionError
     assert rows(database, WAITING) == [] and rows(database, "SELECT count(*) FROM doma_panda.jobsactive4") == [(0,)]

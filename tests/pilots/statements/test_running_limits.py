@@ -16,7 +16,14 @@ from broker.domain.arrays import Floats, Ints
 from broker.pilots.statements.job_match import Matcher
 from broker.pilots.statements.limit_tokens import LimitTokens, Pair
 from broker.pilots.statements.matches import Match
-from broker.pilots.statements.running_limits import Counted, LimitsOf, count_running, give_back, refill, set_limits
+from broker.pilots.statements.running_limits import (
+    LimitsOf,
+    RecountedLimit,
+    count_running,
+    give_back,
+    refill,
+    set_limits,
+)
 from broker.pilots.statements.task_queue_rows import weigh
 from broker.store.connection.database import Database
 from tests.pilots.statements.test_job_match import LONG, add_jobs, follow, matcher
@@ -44,7 +51,7 @@ def limit(database: Database, **most: float) -> int:
         return set_limits(connection, limits(**most))
 
 
-def count(database: Database, seconds: float = 0) -> list[Counted]:
+def count(database: Database, seconds: float = 0) -> list[RecountedLimit]:
     with database.begin() as connection:
         return count_running(Database.raw(connection), database.names, at(seconds))
 
@@ -74,7 +81,7 @@ def test_a_limit_applies_to_all_queues_of_a_site_and_counts_jobs_with_a_pilot(da
     assert rows(database, "SELECT site, job_type, most, free, counted_at FROM broker.running_limits") == [
         ("SITE_A", "simul", 10, 0, None)
     ]
-    assert count(database) == [Counted("SITE_A", "simul", 10, 6, 4)]
+    assert count(database) == [RecountedLimit("SITE_A", "simul", 10, 6, 4)]
     assert limit(database, simul=5) == 1 and free(database) == -1
     assert limit(database) == 0 and rows(database, "SELECT count(*) FROM broker.running_limits") == [(0,)]
 
@@ -133,7 +140,7 @@ def test_unused_tokens_of_a_lease_are_freed_when_it_is_renewed_or_the_process_en
         give_back(connection, tokens)
     assert free(database) == 38 and rows(database, "SELECT count(*) FROM broker.limit_leases") == [(0,)]
     run(database, 10, 2)
-    assert count(database) == [Counted(*MC, 40, 2, 0)]
+    assert count(database) == [RecountedLimit(*MC, 40, 2, 0)]
 
 
 def test_a_job_is_counted_twice_rather_than_not_at_all_while_its_lease_lives(database: Database) -> None:
@@ -142,11 +149,11 @@ def test_a_job_is_counted_twice_rather_than_not_at_all_while_its_lease_lives(dat
     lease(database, tokens)
     assert tokens.reserve(MC, at(0)) is not None
     run(database, 10, 1)
-    assert count(database, 1) == [Counted(*MC, 8, 1, -1, 2)] and free(database) == 5
+    assert count(database, 1) == [RecountedLimit(*MC, 8, 1, -1, 2)] and free(database) == 5
     with psycopg.connect(database.url, autocommit=True) as connection:
         give_back(connection, tokens)
     assert free(database) == 6
-    assert count(database, 2) == [Counted(*MC, 8, 1, 1)] and free(database) == 7
+    assert count(database, 2) == [RecountedLimit(*MC, 8, 1, 1)] and free(database) == 7
 
 
 @pytest.mark.parametrize(("seconds", "free_tokens"), [(30, 4), (30.001, 6)])
@@ -162,9 +169,9 @@ def test_a_wrong_counter_is_corrected_and_reported(database: Database) -> None:
     add_limit(database, 8)
     execute(database, "UPDATE broker.running_limits SET free = 100")
     (row,) = count(database)
-    assert row == Counted(*MC, 8, 0, -92) and row.was_wrong
-    assert not any(Counted(*MC, 8, 1, *counts).was_wrong for counts in ((-2, 2), (0, 0), (3, 0)))
-    assert Counted(*MC, 8, 1, -3, 2).was_wrong
+    assert row == RecountedLimit(*MC, 8, 0, -92) and row.was_wrong
+    assert not any(RecountedLimit(*MC, 8, 1, *counts).was_wrong for counts in ((-2, 2), (0, 0), (3, 0)))
+    assert RecountedLimit(*MC, 8, 1, -3, 2).was_wrong
     assert free(database) == 8
 
 

@@ -14,7 +14,7 @@ from broker.pools.statements.pool_reads import (
 )
 from broker.pools.statements.pool_registration import (
     PoolCollision,
-    Registered,
+    RegisteredPool,
     TaskRequirements,
     attach,
     read_placement_constraints,
@@ -41,7 +41,7 @@ def database(shared: Database) -> Database:
     return emptied(shared)
 
 
-def register_pool(database: Database, seconds: float = 0, **requirements: object) -> Registered:
+def register_pool(database: Database, seconds: float = 0, **requirements: object) -> RegisteredPool:
     with database.begin() as connection:
         return register(connection, pool_for(**requirements), at(seconds))
 
@@ -54,7 +54,7 @@ def test_a_new_pool_is_evaluated_at_once_and_a_known_pool_is_only_used(database:
     assert [row[1:4] for row in before] == [("SITE_A", "ce1", "long"), ("SITE_B", "ce1", "QUEUE_B")]
     assert {row[4:] for row in before} == {(at(0), at(0))}
     second = register_pool(database, 50, Memory=4000)
-    assert second == Registered(first.pool_id, first.number, 2, False)
+    assert second == RegisteredPool(first.pool_id, first.number, 2, False)
     assert mapping_of(database) == before
     [pool] = rows(database, "SELECT vo, created_at, last_used_at, refreshed_at, queue_count FROM broker.submit_pools")
     assert pool == ("lhcb", at(0), at(50), at(0), 2)

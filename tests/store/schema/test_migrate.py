@@ -97,7 +97,7 @@ def test_a_step_added_later_with_a_lower_number_is_applied(empty_database: Datab
 
 
 def test_concurrent_upgrades_apply_every_step_once(empty_database: Database) -> None:
-    results: list[migrate.Installed] = []
+    results: list[migrate.UpgradeResult] = []
     gate = threading.Barrier(3)
 
     def run() -> None:

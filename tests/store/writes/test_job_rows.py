@@ -16,7 +16,7 @@ from broker.store.writes.job_rows import (
     LOCK_WAIT_S,
     AssignmentWriter,
     ContendedFilesError,
-    Written,
+    WriteBack,
 )
 from tests.store.small_work import NAIVE_NOW, NOW, all_rows, placement, seed
 
@@ -29,7 +29,7 @@ THREE_JOBS: list[tuple[int, str, Sequence[int]]] = [
 
 def write(
     database: Database, job_placement: Placement, now: datetime = NOW, *, lock_wait_s: float = LOCK_WAIT_S
-) -> Written:
+) -> WriteBack:
     with database.begin() as connection:
         writer = AssignmentWriter(Database.raw(connection), database.names, now, lock_wait_s=lock_wait_s)
         return writer.write(job_placement)

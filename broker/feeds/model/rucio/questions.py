@@ -61,7 +61,7 @@ _CONTAINER = "CONTAINER"
 
 
 @dataclass(frozen=True)
-class Known:
+class LastReply:
     """What is known of a DID from the last answer.
 
     Attributes:
@@ -74,7 +74,7 @@ class Known:
 
 
 @dataclass(frozen=True)
-class Heard:
+class DatasetUpdate:
     """The response for a DID: an answer, or that nothing has changed.
 
     Attributes:
@@ -101,7 +101,7 @@ class Questions:
     most_files: int = 10_000
 
 
-def ask(rucio: Rucio, did: Did, known: Known, tape: Mapping[str, bool], questions: Questions) -> Heard:
+def ask(rucio: Rucio, did: Did, known: LastReply, tape: Mapping[str, bool], questions: Questions) -> DatasetUpdate:
     """Query Rucio about ``did``.
 
     Replicas are queried first: while they are unchanged, a closed dataset needs no other query.
@@ -113,21 +113,21 @@ def ask(rucio: Rucio, did: Did, known: Known, tape: Mapping[str, bool], question
         try:
             replicas, _ = _replicas(rucio, did)
         except NotAtRucio:
-            return Heard(did, "", read_answer(RawAnswer(did, None), tape))
+            return DatasetUpdate(did, "", read_answer(RawAnswer(did, None), tape))
         digest = digest_of(replicas)
         if digest == known.replicas_digest and not questions.virtual_placement:
-            return Heard(did, digest, None)
+            return DatasetUpdate(did, digest, None)
     try:
         metadata = rucio.metadata(did)
         if str(metadata.get("did_type")).upper().endswith(_CONTAINER):
             raw = RawAnswer(did, metadata, contents=tuple(rucio.contents(did)), rules=rucio.rule_groupings(did))
-            return Heard(did, digest_of([]), read_answer(raw, tape))
+            return DatasetUpdate(did, digest_of([]), read_answer(raw, tape))
         replicas, deep = _replicas(rucio, did)
         virtual = tuple(rucio.virtual_placements(did, deep=deep)) if questions.virtual_placement else ()
         raw = RawAnswer(did, metadata, tuple(replicas), virtual=virtual, rules=rucio.rule_groupings(did))
-        return Heard(did, digest_of(replicas), _with_files(rucio, raw, tape, questions))
+        return DatasetUpdate(did, digest_of(replicas), _with_files(rucio, raw, tape, questions))
     except NotAtRucio:
-        return Heard(did, "", read_answer(RawAnswer(did, None), tape))
+        return DatasetUpdate(did, "", read_answer(RawAnswer(did, None), tape))
 
 
 def _with_files(rucio: Rucio, raw: RawAnswer, tape: Mapping[str, bool], questions: Questions) -> DatasetReply:

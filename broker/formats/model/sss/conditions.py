@@ -71,7 +71,7 @@ class Condition:
 
 
 @dataclass(frozen=True)
-class Joined:
+class CompoundExpression:
     """Expressions joined by one conjunction."""
 
     conjunction: Literal["AND", "OR"]
@@ -79,13 +79,13 @@ class Joined:
 
 
 @dataclass(frozen=True)
-class Denied:
+class NegatedExpression:
     """An expression that must not hold."""
 
     part: Expression
 
 
-Expression: TypeAlias = Condition | Joined | Denied
+Expression: TypeAlias = Condition | CompoundExpression | NegatedExpression
 _Token: TypeAlias = Condition | str
 
 
@@ -162,15 +162,15 @@ class _Reader:
         parts = [self._conjunction()]
         while word := self._take("Or", "OrNot"):
             part = self._conjunction()
-            parts.append(Denied(part) if word == "OrNot" else part)
-        return parts[0] if len(parts) == 1 else Joined("OR", tuple(parts))
+            parts.append(NegatedExpression(part) if word == "OrNot" else part)
+        return parts[0] if len(parts) == 1 else CompoundExpression("OR", tuple(parts))
 
     def _conjunction(self) -> Expression:
         parts = [self._term()]
         while word := self._take("And", "AndNot"):
             part = self._term()
-            parts.append(Denied(part) if word == "AndNot" else part)
-        return parts[0] if len(parts) == 1 else Joined("AND", tuple(parts))
+            parts.append(NegatedExpression(part) if word == "AndNot" else part)
+        return parts[0] if len(parts) == 1 else CompoundExpression("AND", tuple(parts))
 
     def _term(self) -> Expression:
         if self._take("("):
@@ -188,11 +188,11 @@ class _Reader:
 def holds(expression: Expression, quantity: float) -> bool:
     """Whether a quantity satisfies an expression of numbers."""
     match expression:
-        case Denied(part):
+        case NegatedExpression(part):
             return not holds(part, quantity)
-        case Joined("AND", parts):
+        case CompoundExpression("AND", parts):
             return all(holds(part, quantity) for part in parts)
-        case Joined(_, parts):
+        case CompoundExpression(_, parts):
             return any(holds(part, quantity) for part in parts)
         case Condition(_, operator, value, _):
             return isinstance(value, int | float) and _compare(quantity, operator, value)
@@ -212,9 +212,9 @@ def _compare(quantity: float, operator: str, value: float) -> bool:
 def reported(expression: Expression) -> str:
     """The expression in words, with all its parentheses."""
     match expression:
-        case Denied(part):
+        case NegatedExpression(part):
             return f"NOT {reported(part)}"
-        case Joined(conjunction, parts):
+        case CompoundExpression(conjunction, parts):
             return "(" + f" {conjunction} ".join(reported(part) for part in parts) + ")"
         case Condition(name, operator, value, _):
             return f"{name} {operator} {value}"
@@ -235,9 +235,9 @@ def _expanded(expression: Expression, *, denied: bool) -> list[tuple[Condition, 
     match expression:
         case Condition():
             return [(expression.negated() if denied else expression,)]
-        case Denied(part):
+        case NegatedExpression(part):
             return _expanded(part, denied=not denied)
-        case Joined(conjunction, parts):
+        case CompoundExpression(conjunction, parts):
             inside = [_expanded(part, denied=denied) for part in parts]
             if (conjunction == "OR") != denied:
                 alternatives = [alternative for part in inside for alternative in part]

@@ -15,7 +15,7 @@ from typing import Any
 
 from broker.domain.work import WayToRun
 from broker.formats.model.sss import conditions, model, values
-from broker.formats.model.sss.conditions import Condition, Denied, Expression, Joined
+from broker.formats.model.sss.conditions import CompoundExpression, Condition, Expression, NegatedExpression
 from broker.formats.model.sss.inheritance import WholeJob, whole_jobs
 from broker.formats.model.sss.job_columns import MappedJob, MappingRules, map_job
 from broker.formats.model.sss.model import Block, Document, JobLevel, Property, Value
@@ -56,7 +56,7 @@ COLUMN_UNITS: dict[str, str] = {
 
 
 @dataclass(frozen=True)
-class Listed:
+class DescribedValue:
     """One value: its path, its text, its unit, and its other attributes with theirs."""
 
     path: str
@@ -79,17 +79,17 @@ def unit_of(one: Property) -> str:
     return _UNITS.get(one.name, NO_UNIT if kind is None else by_type.get(kind.type, NO_UNIT))
 
 
-def listed(level: JobLevel, above: str = "") -> Iterator[Listed]:
+def listed(level: JobLevel, above: str = "") -> Iterator[DescribedValue]:
     """All values of a level and of those below it, in the order in which they are written."""
     if level.policy is not None:
-        yield Listed(f"{above}@awarenessPolicy", level.policy, NO_UNIT, "")
+        yield DescribedValue(f"{above}@awarenessPolicy", level.policy, NO_UNIT, "")
     yield from _properties(level.properties, above)
     for name, block in (("Requested", level.requested), ("Delivered", level.delivered)):
         if block is not None:
             yield from _block(block, f"{above}{name}/")
     yield from _properties(level.nodes, f"{above}NodeProperties/")
     for name, text in (level.environment or {}).items():
-        yield Listed(f"{above}Environment/{name}", text, NO_UNIT, "")
+        yield DescribedValue(f"{above}Environment/{name}", text, NO_UNIT, "")
     for element in level.unknown:
         yield from _unknown(element, above)
     seen: dict[str, int] = {}
@@ -97,27 +97,27 @@ def listed(level: JobLevel, above: str = "") -> Iterator[Listed]:
         seen[child.level] = seen.get(child.level, 0) + 1
         step = child.level if child.level in model.ONCE_LEVELS else f"{child.level}[{seen[child.level]}]"
         if child.reference is not None:
-            yield Listed(f"{above}{step}", child.reference, NO_UNIT, "a reference")
+            yield DescribedValue(f"{above}{step}", child.reference, NO_UNIT, "a reference")
         elif child.level != "Job":
             yield from listed(child, f"{above}{step}/")
 
 
-def _block(block: Block, above: str) -> Iterator[Listed]:
+def _block(block: Block, above: str) -> Iterator[DescribedValue]:
     yield from _properties(block.properties, above)
     yield from _properties(block.nodes, f"{above}NodeProperties/")
     for element in block.unknown:
         yield from _unknown(element, above)
 
 
-def _properties(properties: Sequence[Property], above: str) -> Iterator[Listed]:
+def _properties(properties: Sequence[Property], above: str) -> Iterator[DescribedValue]:
     for prop in properties:
-        yield Listed(
+        yield DescribedValue(
             f"{above}{prop.name}", prop.raw or values.text_of(prop.value), unit_of(prop), _message(prop.attributes)
         )
 
 
-def _unknown(element: Element, above: str) -> Iterator[Listed]:
-    yield Listed(
+def _unknown(element: Element, above: str) -> Iterator[DescribedValue]:
+    yield DescribedValue(
         f"{above}{element.name}", "" if element.children else element.text.strip(), UNSAID, _message(element.attributes)
     )
     for child in element.children:
@@ -274,9 +274,9 @@ def _conjuncts(expression: Expression) -> list[Condition] | None:
     match expression:
         case Condition():
             return [expression]
-        case Denied():
+        case NegatedExpression():
             return None
-        case Joined("AND", parts):
+        case CompoundExpression("AND", parts):
             inside = [_conjuncts(part) for part in parts]
             return None if None in inside else [one for part in inside if part for one in part]
         case _:

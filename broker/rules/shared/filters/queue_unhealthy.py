@@ -24,7 +24,7 @@ MINUTE_S = 60.0
 
 
 @dataclass(frozen=True)
-class Closed:
+class ClosedQueues:
     """The closed queues of a cycle.
 
     Attributes:
@@ -70,7 +70,7 @@ class QueueUnhealthy(Filter[JobPairs]):
         """No sources while the rule is switched off and queues get no trial jobs."""
         return self.sources if tuning.flag(SWITCH) or tuning.number(TRIAL_JOBS) else ()
 
-    def prepare(self, snapshot: Snapshot, work: Any, tuning: TuningView) -> Closed | None:
+    def prepare(self, snapshot: Snapshot, work: Any, tuning: TuningView) -> ClosedQueues | None:
         """The closed queues; None if the rule is switched off or none is closed."""
         known: LearnedQueues = snapshot.offered.get(QUEUE_HEALTH, {})
         learned = {place: health for place, health in known.items() if health.state != "healthy"}
@@ -80,7 +80,7 @@ class QueueUnhealthy(Filter[JobPairs]):
         rows = len(work.chunks)
         before = int(snapshot.now_s // MINUTE_S) * HealthLimits().probe_jobs
         unified = snapshot.queues.unified
-        return Closed(
+        return ClosedQueues(
             np.array([closed[unified] for closed, _ in states]).reshape(len(KINDS), -1),
             np.array([room[unified] for _, room in states]).reshape(len(KINDS), -1),
             np.asarray((np.arange(rows) - before) % max(1, rows)),
@@ -93,7 +93,7 @@ class QueueUnhealthy(Filter[JobPairs]):
 
     def keep(self, pairs: JobPairs) -> Bools:
         """(T, Q): true where the queue is open, or the chunk may send a probe job."""
-        known: Closed | None = pairs.prepared.get(self.name)
+        known: ClosedQueues | None = pairs.prepared.get(self.name)
         if known is None:
             return np.ones((1, 1), dtype=np.bool_)
         kinds = _kinds(pairs)
@@ -103,7 +103,7 @@ class QueueUnhealthy(Filter[JobPairs]):
     def observe(self, pairs: JobPairs) -> Observation:
         """The evidence, with the numbers of failed jobs and tasks and the hours in which they failed."""
         limit = pairs.tuning.number(EVIDENCE)
-        known: Closed | None = pairs.prepared.get(self.name)
+        known: ClosedQueues | None = pairs.prepared.get(self.name)
         if known is None or bool(self.keep(pairs).item()):
             return Observation(None, "<", limit, "ln", EVIDENCE)
         kind = KINDS[int(_kinds(pairs)[0])]

@@ -19,7 +19,7 @@ SWITCH, EVIDENCE = "LEARNED_TASK_FAILS_HERE", "LEARNED_TASK_EVIDENCE"
 
 
 @dataclass(frozen=True)
-class Failing:
+class FailingQueues:
     """The queues at which tasks fail.
 
     Attributes:
@@ -58,18 +58,18 @@ class TaskFailsHere(Filter[JobPairs]):
         """No sources while the rule is switched off."""
         return self.sources if tuning.flag(SWITCH) else ()
 
-    def prepare(self, snapshot: Snapshot, work: Any, tuning: TuningView) -> Failing | None:
+    def prepare(self, snapshot: Snapshot, work: Any, tuning: TuningView) -> FailingQueues | None:
         """The queues at which tasks of the work fail; None if the rule is switched off or no task fails."""
         learned: FailingTasks = snapshot.offered.get(TASK_FAILURES, {})
         if not learned or not tuning.flag(SWITCH):
             return None
         tasks = sorted({*work.chunks.jeditaskid.tolist()} & learned.keys())
         queues = failing_tasks(learned, tasks, snapshot.now_s, tuning.number(EVIDENCE))
-        return Failing(queues) if queues else None
+        return FailingQueues(queues) if queues else None
 
     def applies(self, pairs: JobPairs) -> Bools:
         """Chunks without a single pre-assigned queue, of tasks that fail somewhere."""
-        known: Failing | None = pairs.prepared.get(self.name)
+        known: FailingQueues | None = pairs.prepared.get(self.name)
         failing = np.zeros(len(pairs.chunks.jeditaskid), dtype=np.bool_)
         if known is not None:
             failing = np.isin(pairs.chunks.jeditaskid[:, 0], list(known.queues))
@@ -77,7 +77,7 @@ class TaskFailsHere(Filter[JobPairs]):
 
     def keep(self, pairs: JobPairs) -> Bools:
         """(T, Q): true where the task does not fail at the queue."""
-        known: Failing | None = pairs.prepared.get(self.name)
+        known: FailingQueues | None = pairs.prepared.get(self.name)
         names, tasks = pairs.candidates.unified_name[0], pairs.chunks.jeditaskid[:, 0].tolist()
         result = np.ones((len(tasks), len(names)), dtype=np.bool_)
         for row, task in enumerate(tasks):
@@ -89,7 +89,7 @@ class TaskFailsHere(Filter[JobPairs]):
     def observe(self, pairs: JobPairs) -> Observation:
         """The evidence, with the numbers of failed jobs of the task there and elsewhere."""
         limit = pairs.tuning.number(EVIDENCE)
-        known: Failing | None = pairs.prepared.get(self.name)
+        known: FailingQueues | None = pairs.prepared.get(self.name)
         of_task = {} if known is None else known.queues.get(int(pairs.chunks.jeditaskid.item()), {})
         failures = of_task.get(str(pairs.candidates.unified_name.item()))
         if failures is None:

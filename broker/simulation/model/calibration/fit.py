@@ -59,7 +59,7 @@ class KindFit:
         """The kind of jobs for the simulator, with correlated wall and CPU times from their fits."""
         rank = CPU_WALL_RANK
         return JobKind(
-            name, "calibrated", 1, self.cores, Scaled(self.quantities["cpu_s"], REFERENCE_HS06),
+            name, "calibrated", 1, self.cores, ScaledDistribution(self.quantities["cpu_s"], REFERENCE_HS06),
             self.quantities["cpu_efficiency"], request_mb / MB_A_GB / self.cores, 0.0, Fixed(0.0),
             Lognormal(30.0, 0.3), self.failure_rate, between_queues=(0.0, 0.0), starts_up=False,
             correlations=((1.0, rank, 0.0, 0.0), (rank, 1.0, 0.0, 0.0), (0.0, 0.0, 1.0, 0.0), (0.0, 0.0, 0.0, 1.0)),
@@ -68,7 +68,7 @@ class KindFit:
 
 
 @dataclass(frozen=True)
-class Scaled:
+class ScaledDistribution:
     """A distribution times a factor."""
 
     of: Fitted

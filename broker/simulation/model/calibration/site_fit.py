@@ -17,7 +17,13 @@ import numpy as np
 
 from broker.domain.arrays import Floats, Ints
 from broker.simulation.model.calibration.estimate import Estimate
-from broker.simulation.model.calibration.site_history import Counted, History, TapeRecord, TaskAtQueue, WorkersRecord
+from broker.simulation.model.calibration.site_history import (
+    History,
+    SampleQuantiles,
+    TapeRecord,
+    TaskAtQueue,
+    WorkersRecord,
+)
 from broker.simulation.model.scenario_parts import Tape, Workers
 from broker.simulation.model.streams import stream
 
@@ -61,9 +67,9 @@ class SiteQueue:
     jobs: int
     speed: Estimate
     failure: Estimate
-    wait_s: Counted | None = None
+    wait_s: SampleQuantiles | None = None
     corepower: float | None = None
-    worker_delay_s: Counted | None = None
+    worker_delay_s: SampleQuantiles | None = None
     empty: float | None = None
     speed_of_kind: dict[str, Estimate] = field(default_factory=dict)
 
@@ -90,7 +96,7 @@ class SiteFit:
     use: float
     arrivals_production: tuple[int, ...]
     arrivals_analysis: tuple[int, ...]
-    sizes_gb: dict[str, Counted] = field(default_factory=dict)
+    sizes_gb: dict[str, SampleQuantiles] = field(default_factory=dict)
     pooled: tuple[str, ...] = ()
     lost_workers: float | None = None
     tape: TapeRecord | None = None
@@ -113,7 +119,7 @@ class SiteFit:
         return Tape(part=tape.part, median_s=tape.took_s.p50, spread=spread_of(tape.took_s), failure=failure)
 
 
-def spread_of(values: Counted) -> float:
+def spread_of(values: SampleQuantiles) -> float:
     """The spread of ln of the counted values, by their upper half."""
     return math.log(max(values.p90, values.p50) / values.p50) / Z90
 
@@ -162,7 +168,7 @@ def fit_site(history: History) -> SiteFit:
     )
 
 
-def _delay_of(workers: WorkersRecord) -> Counted | None:
+def _delay_of(workers: WorkersRecord) -> SampleQuantiles | None:
     """Delay of workers in the batch system, of those that found a slot free, as the model adds the wait for a slot.
 
     If these are too few, the delay of all workers: then the wait for a slot counts twice.
@@ -299,11 +305,11 @@ def _arrivals(history: History, *, analysis: bool) -> tuple[int, ...]:
     return tuple(np.bincount(np.array(hours, dtype=np.int64), minlength=HOURS_OF_WEEK).tolist())
 
 
-def _sizes(history: History) -> dict[str, Counted]:
+def _sizes(history: History) -> dict[str, SampleQuantiles]:
     sizes = {}
     for name in ("input_gb", "output_gb"):
         own = np.array([size for task in history.tasks if (size := getattr(task, name)) is not None and size > 0])
         if len(own):
             p10, p50, p90 = np.quantile(own, [0.1, 0.5, 0.9]).tolist()
-            sizes[name] = Counted(len(own), (p10, p50, p90))
+            sizes[name] = SampleQuantiles(len(own), (p10, p50, p90))
     return sizes

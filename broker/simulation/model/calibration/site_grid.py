@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from broker.simulation.model.calibration.estimate import Estimate
-from broker.simulation.model.calibration.fit import Scaled
+from broker.simulation.model.calibration.fit import ScaledDistribution
 from broker.simulation.model.calibration.quantile_fits import TwoPiece
 from broker.simulation.model.calibration.site_fit import (
     FEWEST_WAITS,
@@ -146,7 +146,7 @@ def kind_of(task: TraceTask, name: str) -> JobKind:
     cpu = TwoPiece(task.cpu_p50_s, below, above)
     rank = CPU_WALL_RANK
     return JobKind(
-        name, task.kind, 1, task.cores, Scaled(cpu, REFERENCE_HS06), Fixed(1.0),
+        name, task.kind, 1, task.cores, ScaledDistribution(cpu, REFERENCE_HS06), Fixed(1.0),
         task.asked_mb / 1024.0 / task.cores, 0.0, Fixed(0.0), Lognormal(30.0, 0.3), min(1.0, task.failure),
         analysis=task.analysis, between_queues=(0.0, 0.0), starts_up=False,
         correlations=((1.0, rank, 0.0, 0.0), (rank, 1.0, 0.0, 0.0), (0.0, 0.0, 1.0, 0.0), (0.0, 0.0, 0.0, 1.0)),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Counted:
+class SampleQuantiles:
     """The 10, 50 and 90 % quantiles of ``n`` values."""
 
     n: int
@@ -33,10 +33,10 @@ class Counted:
         return self.quantiles[2]
 
 
-def counted(n: int, quantiles: Sequence[float | None] | None) -> Counted | None:
+def counted(n: int, quantiles: Sequence[float | None] | None) -> SampleQuantiles | None:
     """The quantiles if there are any values and all three are known; else None."""
     known = [float(one) for one in quantiles or () if one is not None]
-    return Counted(int(n), (known[0], known[1], known[2])) if n and len(known) == 3 else None
+    return SampleQuantiles(int(n), (known[0], known[1], known[2])) if n and len(known) == 3 else None
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,8 @@ class QueueRecord:
     failed: int
     core_s: float
     most_cores: float
-    wall_s: Counted | None = None
-    wait_s: Counted | None = None
+    wall_s: SampleQuantiles | None = None
+    wait_s: SampleQuantiles | None = None
     corepower: float | None = None
 
 
@@ -113,8 +113,8 @@ class TaskRecord:
     failed: int
     cores: int
     asked_mb: float | None
-    wall_s: Counted | None
-    cpu_s: Counted | None
+    wall_s: SampleQuantiles | None
+    cpu_s: SampleQuantiles | None
     input_gb: float | None
     output_gb: float | None
 
@@ -129,9 +129,9 @@ class WorkersRecord:
     queue: str
     workers: int
     empty: int
-    delay_s: Counted | None
+    delay_s: SampleQuantiles | None
     lost: int = 0
-    free_delay_s: Counted | None = None
+    free_delay_s: SampleQuantiles | None = None
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ class TapeRecord:
     requests: int
     files: int
     failed: int
-    took_s: Counted | None
+    took_s: SampleQuantiles | None
     part: float
 
 

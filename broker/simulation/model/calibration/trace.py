@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from broker.simulation.model.calibration.site_fit import SiteFit
-from broker.simulation.model.calibration.site_history import Counted, History, TaskAtQueue, TaskRecord
+from broker.simulation.model.calibration.site_history import History, SampleQuantiles, TaskAtQueue, TaskRecord
 from broker.simulation.model.errors import SimulationError
 
 COLUMNS = (
@@ -83,7 +83,7 @@ def _failures_of_queues(cells: Sequence[TaskAtQueue], failures: Mapping[str, flo
 
 
 def _traced(task: TaskRecord, failure: float) -> TraceTask:
-    wall = task.wall_s or Counted(0, (1.0, 1.0, 1.0))
+    wall = task.wall_s or SampleQuantiles(0, (1.0, 1.0, 1.0))
     cpu = task.cpu_s.p50 if task.cpu_s else USUAL_EFFICIENCY * task.cores * wall.p50
     p10, p50, p90 = (max(1.0, one) for one in wall.quantiles)
     return TraceTask(

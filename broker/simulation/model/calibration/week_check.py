@@ -16,7 +16,7 @@ import numpy as np
 
 from broker.domain.arrays import Bools, Floats
 from broker.simulation.model.calibration.estimate import Checked
-from broker.simulation.model.calibration.site_history import Counted, QueueRecord, counted
+from broker.simulation.model.calibration.site_history import QueueRecord, SampleQuantiles, counted
 from broker.simulation.model.loop import Run
 from broker.simulation.model.records import OUTCOMES
 
@@ -107,7 +107,7 @@ def queue_records(run: Run, since_s: float, until_s: float) -> list[QueueRecord]
     return records
 
 
-def _counted(values: Floats, of: Bools) -> Counted | None:
+def _counted(values: Floats, of: Bools) -> SampleQuantiles | None:
     return counted(int(of.sum()), np.quantile(values[of], [0.1, 0.5, 0.9]).tolist()) if of.any() else None
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from broker.brokerages.base import Cycle, StageTimes
 from broker.domain.arrays import Bools, Floats, Ints, as_column, as_row, taken
 from broker.domain.decisions import TASK_CHANGED, Candidate, Decision, DecisionRecord, FunnelStep
-from broker.domain.placements import Written
+from broker.domain.placements import WriteOutcome
 from broker.engine.shared.evaluate import UNDECLARED, RuleViews, evaluate, prepare, reason_codes
 from broker.engine.shared.filter_cache import RuleFault
 from broker.engine.shared.fixed_factors import factor_of_block
@@ -165,7 +165,7 @@ class SlotCycle(Cycle[AssignedRequest]):
         return [(one.decision.jeditaskid, queue_of(one.decision)) for one in assigned]
 
     def records(
-        self, assigned: Sequence[AssignedRequest], written: Written | None, now: datetime
+        self, assigned: Sequence[AssignedRequest], written: WriteOutcome | None, now: datetime
     ) -> list[DecisionRecord]:
         """The decisions; ``assigned`` of each has the slots at its queue."""
         late = frozenset() if written is None else written.tasks_skipped
