@@ -272,7 +272,7 @@ class HealthFold:
             self.add(job)
 
     def add(self, job: EndedJob) -> None:
-        """Fold one end."""
+        """Add an ended job to the counts of its task, queue and node."""
         counts = job.end == "failed" or (job.end == "payload_failed" and self._finishes_elsewhere(job.jeditaskid, job))
         hours = self.task_hours.get(job.jeditaskid, {})
         alone = counts and fails_here(hours, job.queue, job.ended_s, self.limits.task_evidence)

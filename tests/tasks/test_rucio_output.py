@@ -335,7 +335,7 @@ def test_a_dry_run_makes_no_calls(database: Database, feeding: Feeding) -> None:
     assert (report.counts["due"], rucio.calls) == (1, [])
 
 
-def test_it_is_off_alongside_panda(database: Database, feeding: Feeding) -> None:
+def test_output_is_not_registered_in_rucio_alongside_panda(database: Database, feeding: Feeding) -> None:
     with database.begin() as connection:
         connection.exec_driver_sql("UPDATE broker.installation SET mode = 'beside'")
     assert register(feeding, FakeWriter()).notes == ("PanDA registers the output of its jobs itself",)

@@ -112,7 +112,7 @@ class RecordCell:
     waits: list[int] = field(default_factory=lambda: [0] * WAIT_CELLS)
 
     def add(self, job: ArchivedJob) -> None:
-        """Add one job."""
+        """Add an ended job to the counts, core-seconds and ratio of actual to expected walltime."""
         failed, finished = job.jobstatus == "failed", job.jobstatus == "finished"
         self.finished += finished
         self.failed += failed
@@ -163,7 +163,7 @@ class RecordFold:
     failures: dict[FailureKey, int] = field(default_factory=dict)
 
     def add(self, job: ArchivedJob) -> None:
-        """Fold one end."""
+        """Add an ended job to the cell of its hour, queue and kind, and a failed one to its error class."""
         hour_s = math.floor(job.known_s / HOUR_S) * HOUR_S
         key = (hour_s, job.queue, job.kind, job.processingtype, job.resource_type)
         cell = self.cells.get(key)

@@ -88,7 +88,7 @@ class MatchingTaskQueues:
 
     @property
     def whole(self) -> EligibleTaskQueues:
-        """All that fit."""
+        """Return all task queues that the pilot may take from, checked once."""
         if self._whole is None:
             self._whole = self._index.whole(self._request)
         return self._whole
@@ -245,7 +245,7 @@ class WaitingGroups:
 
     @property
     def queues(self) -> TaskQueueTable:
-        """The task queues."""
+        """Return the table of task queues, one row each."""
         return self.index.queues
 
     @classmethod

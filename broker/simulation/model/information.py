@@ -83,7 +83,7 @@ class GridView:
         return np.asarray(self.counts[:, :, :4].sum(axis=(1, 2)) + self.assigned.sum(axis=1))
 
     def running(self) -> Floats:
-        """(U,) running jobs."""
+        """Return the number of running jobs of each unified queue, (U,)."""
         return np.asarray(self.counts[:, :, 4].sum(axis=1))
 
 
@@ -154,7 +154,7 @@ class Information:
             self._grid.users.note(self._users, task, queue, jobs)
 
     def view(self) -> GridView:
-        """The current view."""
+        """Read the figures that are due, and return all as the broker sees them now."""
         for read in self._fresh:
             read()
         return GridView(

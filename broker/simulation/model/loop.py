@@ -36,7 +36,7 @@ class Seeing(Protocol):
     """A policy that sees the grid itself: a reference that no real broker can match."""
 
     def see(self, grid: Grid) -> None:
-        """Receive the grid."""
+        """Receive the simulated grid, once, before the first cycle."""
         ...
 
 

@@ -32,7 +32,7 @@ class Sum:
         self._high, self._low, self.count = 0.0, 0.0, 0
 
     def add(self, values: Floats) -> None:
-        """Add values."""
+        """Add values to the count and, with compensated rounding, to the sum."""
         self.count += len(values)
         more = math.fsum(values.tolist())
         total = self._high + more
@@ -42,7 +42,7 @@ class Sum:
 
     @property
     def total(self) -> float:
-        """The sum."""
+        """Return the sum of all added values, in their unit."""
         return self._high + self._low
 
     @property
@@ -98,7 +98,7 @@ class SummedFigures:
         self._sent_by_sample: list[float] = []
 
     def task_ended(self, state: TaskState) -> None:
-        """Add an ended task."""
+        """Add the work, waits, slowdowns, tail and finish of an ended task."""
         window, sums = self._window, self._sums
         arrived, done = work_of(state, window)
         sums["arrived"].add(np.array([arrived]))

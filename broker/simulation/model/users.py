@@ -94,7 +94,7 @@ class UserLoad:
         self._jobs[task.user, self._place[self._group(task.share, task.kind)], queue, int(ran)] -= 1
 
     def read(self, now_s: float) -> UserReading:
-        """The current counts."""
+        """Return jobs and starts by user at ``now_s``, in seconds of virtual time."""
         last, first = now_s - 300.0, now_s - REMEMBERED_S
         hours = (last // PIECE_S - first // PIECE_S) * PIECE_S / 3600.0
         return UserReading(

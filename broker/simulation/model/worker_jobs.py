@@ -60,7 +60,7 @@ class WorkerJobs(SlotQueue[Job]):
         return self._arrived
 
     def withdraw(self, ticket: int, job: Job) -> None:
-        """Remove a waiting job."""
+        """Remove a waiting job from its group, and its cores from the waiting ones."""
         key = _key(job)
         group = self._groups[key]
         del group.jobs[job]
@@ -91,7 +91,7 @@ class WorkerJobs(SlotQueue[Job]):
         self.busy_cores -= job.cores
 
     def groups(self) -> list[JobGroup]:
-        """The waiting groups."""
+        """Return the groups of waiting jobs that are alike."""
         return list(self._groups.values())
 
     def groups_in(self, claims: list[float]) -> list[JobGroup]:
