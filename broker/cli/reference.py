@@ -42,7 +42,7 @@ def command_line() -> str:
         "",
     ]
     lines += _options(group)
-    for words, command in _commands(group, ("broker",)):
+    for words, command in commands_of(group, ("broker",)):
         lines += [f"## `{' '.join(words)}`", "", _cell(command.help or ""), ""]
         names = [str(parameter.name).upper() for parameter in command.params if isinstance(parameter, TyperArgument)]
         lines += ["```", " ".join([*words, "[OPTIONS]", *names]), "```", ""]
@@ -50,13 +50,14 @@ def command_line() -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _commands(command: object, words: tuple[str, ...]) -> list[tuple[tuple[str, ...], TyperCommand]]:
+def commands_of(command: object, words: tuple[str, ...]) -> list[tuple[tuple[str, ...], TyperCommand]]:
+    """Return the commands of a group, at any depth, each with its words."""
     if isinstance(command, TyperCommand):
         return [(words, command)]
     leaves = []
     if isinstance(command, TyperGroup):
         for name, inner in command.commands.items():
-            leaves += _commands(inner, (*words, name))
+            leaves += commands_of(inner, (*words, name))
     return leaves
 
 

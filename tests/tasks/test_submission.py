@@ -100,6 +100,8 @@ def test_a_task_with_listed_input_becomes_rows(database: Database, broker: Comma
     task = answer["jeditaskid"]
     assert answer == {
         "jeditaskid": task,
+        "taskname": task_parameters["taskName"],
+        "status": "ready",
         "jobs": 3,
         "notes": ["without effect: cliParams (the command line of the client)"],
     }

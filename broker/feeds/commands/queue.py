@@ -14,7 +14,7 @@ from broker.cli.output import print_json, print_table, remark
 from broker.domain.queue_fields import BadFieldValue, field_value
 from broker.errors import REFUSED, WRONG_USAGE, BrokerError
 from broker.feeds.statements.feed_runs import ChangeRecord, changes_of_queue
-from broker.feeds.statements.queue_pins import Pin, end_pin, held_pins, pins_of_queue, set_pin
+from broker.feeds.statements.queue_pins import EndedPin, Pin, end_pin, held_pins, pins_of_queue, set_pin
 from broker.grid.commands.queues import SHOW_ELSEWHERE, show_queue
 from broker.store.connection.database import Database
 from broker.store.query_context import known_name
@@ -113,7 +113,7 @@ def unset(
         ended = _unset(database, queue, fields, author)
     for field, was_held in ended.items():
         if json:
-            print_json({"queue": queue, "field": field, "ended": was_held})
+            print_json(EndedPin(queue=queue, field=field, ended=was_held))
         else:
             remark(f"{queue}: {field} is held no longer" if was_held else f"{queue}: {field} was not held")
     if not all(ended.values()):

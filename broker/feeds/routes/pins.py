@@ -15,7 +15,7 @@ from broker.api.presenting import After, Limit, Page, answer, slice_of
 from broker.api.problems import Problem
 from broker.api.state import State, Who, editor, moment
 from broker.domain.queue_fields import BadFieldValue, field_value
-from broker.feeds.statements.queue_pins import PinLine, end_pin, held_pins, pins_of_queue, set_pin
+from broker.feeds.statements.queue_pins import EndedPin, PinLine, end_pin, held_pins, pins_of_queue, set_pin
 from broker.store.reads.grid_names import queue_is_known
 
 router = guarded_router(tag="operations")
@@ -33,14 +33,6 @@ class NewPin(BaseModel):
     value: bool | int | float | str
     reason: Reason
     for_s: float = Field(gt=0, le=LONGEST_S)
-
-
-class EndedPin(BaseModel):
-    """Whether the field was pinned."""
-
-    queue: str
-    field: str
-    ended: bool
 
 
 @router.get("/pins", response_model=Page[PinLine])

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
+from pydantic import BaseModel
 
 from broker.errors import Refused
 from broker.store.query_context import ResponseModel
@@ -37,6 +38,14 @@ class PinLine(HeldField):
     ended_at: datetime | None
     ended_by: str | None
     holds: bool
+
+
+class EndedPin(BaseModel):
+    """Whether the field was pinned."""
+
+    queue: str
+    field: str
+    ended: bool
 
 
 class Pin(HeldField):

@@ -209,12 +209,12 @@ def report(
     reporter = (pilot or reporter_name(features))[:MAX_NAME_CHARACTERS]
     to_keep = features_to_keep(queue, reporter, features, scratch_shared, now)
     with open_store(context) as database:
-        stored = keep_features(database, to_keep)
+        kept = keep_features(database, to_keep)
     if as_json:
-        print_json({**dataclasses.asdict(to_keep.report), "problems": list(to_keep.problems), "kept": stored})
-    elif stored:
+        print_json(kept)
+    elif kept.kept:
         remark(f"{reporter} at {queue}: {len(to_keep.keys)} keys, {len(to_keep.problems)} problems")
-    if not stored:
+    if not kept.kept:
         remark(f"{reporter} at {queue}: a newer report is there, this one was left out")
 
 

@@ -23,6 +23,7 @@ from broker.formats.model.job_status import HOLD_OFF_S, JobStatus, Payload, Reck
 from broker.formats.model.job_status_files import Waiting
 from broker.formats.model.vacate import Choice, EndBy, Mode, Need, RankRequest, choose
 from broker.formats.statements import status_reports
+from broker.pilots.answers.reports import keep_status
 from broker.store.connection.tables import TableCatalogue
 from broker.wrong_values import value_is_wrong
 
@@ -195,13 +196,12 @@ def report(
     status = _status(directory, now.timestamp(), None)
     if not status.by_key():
         raise BadStatusDocument(", ".join(status.flags) or "no record", str(directory), "nothing was reported")
-    with open_store(context) as database, database.begin() as connection:
-        stored = status_reports.save(connection, pandaid, status, allocated_cpu, now)
-    reckoning = job_status.reckon(status, allocated_cpu, int(now.timestamp()))
+    with open_store(context) as database:
+        kept = keep_status(database, pandaid, status, allocated_cpu, now)
     if as_json:
-        print_json({"pandaid": pandaid, "kept": stored, **described(status, reckoning)})
+        print_json(kept)
         return
-    remark(f"job {pandaid}: {'reported' if stored else 'a newer record is there, this one was left out'}")
+    remark(f"job {pandaid}: {'reported' if kept.kept else 'a newer record is there, this one was left out'}")
 
 
 @app.command()

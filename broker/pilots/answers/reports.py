@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from pydantic import BaseModel, Field
+
 from broker.formats.model import job_status as status_format, machine_job_features
 from broker.formats.model.feature_keys import JOB, MACHINE
 from broker.formats.model.feature_summary import Report
@@ -14,6 +16,13 @@ from broker.formats.model.job_status import JobStatus
 from broker.formats.model.machine_job_features import Features
 from broker.formats.statements import feature_rows, status_reports
 from broker.store.connection.database import Database
+
+
+class Kept(BaseModel):
+    """Whether a report was stored; false if a newer one exists. ``problems``: keys that could not be read."""
+
+    kept: bool
+    problems: list[str] = Field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -68,10 +77,11 @@ def features_to_keep(queue: str, reporter: str, features: Features, scratch_shar
     return FeaturesToKeep(report, keys, tuple(derived.problems), features.jobstart_secs)
 
 
-def keep_features(database: Database, one: FeaturesToKeep) -> bool:
-    """Keep a report; False when a newer one of the same pilot is there."""
+def keep_features(database: Database, one: FeaturesToKeep) -> Kept:
+    """Keep a report, unless a newer one of the same pilot is there."""
     with database.begin() as connection:
-        return feature_rows.save_report(connection, one.report, one.keys, one.problems, one.jobstart_s)
+        is_stored = feature_rows.save_report(connection, one.report, one.keys, one.problems, one.jobstart_s)
+    return Kept(kept=is_stored, problems=list(one.problems))
 
 
 def job_status(texts: Mapping[str, str]) -> JobStatus:
@@ -79,10 +89,11 @@ def job_status(texts: Mapping[str, str]) -> JobStatus:
     return status_format.parse({name: text.encode() for name, text in texts.items()})
 
 
-def keep_status(database: Database, pandaid: int, status: JobStatus, allocated_cpu: int | None, now: datetime) -> bool:
-    """Keep the record of a job; False when a newer one is there."""
+def keep_status(database: Database, pandaid: int, status: JobStatus, allocated_cpu: int | None, now: datetime) -> Kept:
+    """Keep the record of a job, unless a newer one is there."""
     with database.begin() as connection:
-        return status_reports.save(connection, pandaid, status, allocated_cpu, now)
+        is_stored = status_reports.save(connection, pandaid, status, allocated_cpu, now)
+    return Kept(kept=is_stored, problems=list(status.flags))
 
 
 def queue_of_job(database: Database, pandaid: int) -> str | None:

@@ -30,8 +30,7 @@ def demand(
         now = query.now
     if as_json:
         for one in demands:
-            about = one.counted.model_dump(mode="json")
-            print_json({**about.pop("demand"), **about, "why": one.why})
+            print_json(one)
         return
     if not demands:
         remark("nothing is counted: no queue has jobs that wait for pilots, or the agent pilot_demand has not run yet")

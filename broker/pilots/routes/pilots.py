@@ -20,6 +20,7 @@ from broker.matching.specs.presented import read_presented
 from broker.matching.specs.problems import SpecRefused
 from broker.pilots.answers import reports
 from broker.pilots.answers.matched_job import MatchedJob, matched_job
+from broker.pilots.answers.reports import Kept
 from broker.pilots.model.matcher import Pilot, host_of
 from broker.pilots.routes.matchers import matchers_of
 
@@ -119,13 +120,6 @@ class StatusReport(_Body):
     allocated_cpu: int | None = Field(default=None, ge=1, le=100_000)
 
 
-class Kept(BaseModel):
-    """Whether a report was stored; false if a newer one exists. ``problems``: keys that could not be read."""
-
-    kept: bool
-    problems: list[str] = Field(default_factory=list)
-
-
 @router.post("/jobs:match", response_model=MatchedJob)
 @allow(PILOT)
 async def match_job(request: Request, api: State, who: Who, body: AskingPilot) -> Response:
@@ -161,8 +155,7 @@ def report_features(request: Request, api: State, who: Who, body: FeatureReport)
     _refuse_other_queues(who, body.queue)
     texts = (body.machinefeatures, body.jobfeatures)
     report = reports.feature_report(body.queue, body.reporter, texts, body.scratch_shared, api.now())
-    is_stored = reports.keep_features(api.database, report)
-    return answer(request, Kept(kept=is_stored, problems=list(report.problems)))
+    return answer(request, reports.keep_features(api.database, report))
 
 
 @router.post("/job-status", response_model=Kept)
@@ -174,8 +167,8 @@ def report_status(request: Request, api: State, who: Who, body: StatusReport) ->
     if queue is None:
         raise Problem(404, "no_such_job", f"there is no job {body.pandaid}")
     _refuse_other_queues(who, queue)
-    is_stored = reports.keep_status(api.database, body.pandaid, status, body.allocated_cpu, api.now())
-    return answer(request, Kept(kept=is_stored, problems=list(status.flags)))
+    kept = reports.keep_status(api.database, body.pandaid, status, body.allocated_cpu, api.now())
+    return answer(request, kept)
 
 
 def _node(site: str, written: dict[str, Any]) -> Node:

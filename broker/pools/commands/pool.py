@@ -22,13 +22,11 @@ from broker.pools.answers.pool_files import (
     specs_in,
 )
 from broker.pools.commands.pool_match import match_files
-from broker.pools.model.description import RequirementRefused
 from broker.pools.model.eligibility import Eligibility, match_pools
-from broker.pools.model.requirement import SubmitPool, parse_canonical
+from broker.pools.model.requirement import SubmitPool
 from broker.pools.model.resources import Resources
 from broker.pools.statements import resource_versions
-from broker.pools.statements.pool_reads import PoolRecord, all_pools, get_submit_pools_for_queue
-from broker.pools.statements.resource_versions import ResourceVersion
+from broker.pools.statements.pool_reads import all_pools, get_submit_pools_for_queue
 from broker.store.connection.database import Database
 from broker.store.query_context import QueryContext
 
@@ -200,16 +198,21 @@ def list_pools(
 def show(context: typer.Context, pool_id: PoolId, as_json: AsJson = False) -> None:
     """Show a pool: its requirements, the queues that meet them by the resources in force, and why others do not."""
     with open_store(context) as database, database.read_snapshot() as connection:
-        pool = pool_answer(QueryContext(connection, database.names, moment_of(None, database)), pool_id)
-        version = resource_versions.current(connection)
-    reasons = {} if version is None else _reasons(pool, version)
+        query = QueryContext(connection, database.names, moment_of(None, database))
+        pool = pool_answer(query, pool_id, with_rejected=True)
+    if pool.rejected is None:
+        remark(
+            "why other queues are not eligible is unknown: no resources are published, or these or the pool's "
+            "requirements cannot be read"
+        )
     if as_json:
-        print_json({**dict(pool), "rejected": reasons})
+        print_json(pool)
         return
-    for name, value in pool.model_dump(exclude={"now", "queues"}).items():
+    for name, value in pool.model_dump(exclude={"now", "queues", "rejected"}).items():
         print(f"{name:13} {value}")
+    rejected = pool.rejected or {}
     rows = [(queue.name, "yes", "") for queue in pool.queues] + [
-        (name, "no", reason) for name, reason in reasons.items()
+        (name, "no", reason) for name, reason in rejected.items()
     ]
     print_table(("queue", "eligible", "reason"), sorted(rows))
 
@@ -263,12 +266,3 @@ def _publish(database: Database, file: Path, at: str | None) -> bool:
     text, moment = read_file(file), moment_of(at, database)
     with database.begin() as connection:
         return resource_versions.publish(connection, text, moment)
-
-
-def _reasons(row: PoolRecord, version: ResourceVersion) -> dict[str, str]:
-    try:
-        eligibility = match_pools([parse_canonical(row.canonical)], version.content.resources)
-    except RequirementRefused as error:
-        remark(f"the definition of {row.pool_id} cannot be read, so nobody knows why a queue is not eligible: {error}")
-        return {}
-    return {str(queue): reason for queue, reason in eligibility.reasons(0).items()}

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from broker.errors import WRONG_USAGE, BrokerError
 from broker.service.answers.models import Alarm, AlarmCode
-from broker.store.query_context import NothingFound
+from broker.store.query_context import NothingFound, ResponseModel
 from broker.store.service import acknowledged_alarms
 from broker.store.service.acknowledged_alarms import Acknowledgement
 
@@ -25,6 +25,13 @@ class WrongAcknowledgement(BrokerError):
 
     exit_status = WRONG_USAGE
     http_status = 400
+
+
+class AcknowledgedAlarms(ResponseModel):
+    """The alarms of one kind that were acknowledged, or whose acknowledgement was withdrawn."""
+
+    code: str
+    about: list[str]
 
 
 def marked(alarms: Iterable[Alarm], held: Iterable[Acknowledgement]) -> list[Alarm]:
@@ -57,8 +64,8 @@ def checked(code: str, reason: str, span: timedelta) -> str:
 def acknowledge(
     connection: sa.Connection, alarms: Iterable[Alarm], code: str, about: str | None, span: timedelta, *,
     reason: str, editor: str,
-) -> list[str]:  # fmt: skip
-    """Acknowledge an existing alarm, or all of its kind; return the subjects.
+) -> AcknowledgedAlarms:  # fmt: skip
+    """Acknowledge an existing alarm, or all of its kind.
 
     Args:
         connection: connection in a transaction that may write.
@@ -80,18 +87,20 @@ def acknowledge(
         subject = code if about is None else f"{code} about {about}"
         raise NothingFound("alarm now", subject, "alarms", tuple(sorted(alike)))
     acknowledged_alarms.acknowledge(connection, code, matches, span, reason=words, editor=editor)
-    return sorted(name for name, _ in matches)
+    return AcknowledgedAlarms(code=code, about=sorted(name for name, _ in matches))
 
 
-def take_back(connection: sa.Connection, code: str, about: str | None, *, editor: str) -> list[str]:
-    """Take back the acknowledgement of an alarm, or of all of its kind; return the subjects.
+def take_back(connection: sa.Connection, code: str, about: str | None, *, editor: str) -> AcknowledgedAlarms:
+    """Take back the acknowledgement of an alarm, or of all of its kind.
 
     Raises:
         NothingFound: there is no such kind of alarm.
     """
     _known(code)
     alike = [entry.about for entry in acknowledged_alarms.held(connection) if entry.code == code]
-    return acknowledged_alarms.take_back(connection, code, [about] if about is not None else alike, editor=editor)
+    subjects = [about] if about is not None else alike
+    withdrawn = acknowledged_alarms.take_back(connection, code, subjects, editor=editor)
+    return AcknowledgedAlarms(code=code, about=withdrawn)
 
 
 def _known(code: str) -> None:

@@ -38,21 +38,21 @@ def acknowledge(
     whose = editor_name(editor)
     if take_back:
         with open_store(context) as database, database.begin() as connection:
-            subjects = acknowledging.take_back(connection, code, about, editor=whose)
+            acknowledged = acknowledging.take_back(connection, code, about, editor=whose)
     else:
         length = duration(span, "--for")
         acknowledging.checked(code, reason, length)
         with query_context(context) as query:
             current_alarms = alarms(query).alarms
         with open_store(context) as database, database.begin() as connection:
-            subjects = acknowledging.acknowledge(
+            acknowledged = acknowledging.acknowledge(
                 connection, current_alarms, code, about, length, reason=reason, editor=whose
             )
     if as_json:
-        print_json({"code": code, "about": subjects})
-    elif subjects:
-        remark(f"{code}: {'taken back' if take_back else f'acknowledged for {span}'}: {', '.join(subjects)}")
+        print_json(acknowledged)
+    elif acknowledged.about:
+        remark(f"{code}: {'taken back' if take_back else f'acknowledged for {span}'}: {', '.join(acknowledged.about)}")
     else:
         remark(f"{code}: nobody had acknowledged it")
-    if not subjects:
+    if not acknowledged.about:
         raise typer.Exit(REFUSED)

@@ -12,6 +12,7 @@ from broker.cli.elsewhere import Arguments, Documents, RemoteDocuments
 from broker.cli.output import print_json
 from broker.cli.rendering.cells import remark, utc
 from broker.errors import REFUSED, WRONG_USAGE, BrokerError
+from broker.service.answers import pausing
 from broker.service.statements.agent_cycles import database_clock
 from broker.store.query_context import NothingFound
 from broker.store.service import agent_pauses
@@ -51,9 +52,9 @@ def pause(
     whose = editor_name(editor)
     with open_store(context) as database, database.begin() as connection:
         end = end_of(ends, database_clock(connection))
-        agent_pauses.pause(connection, agent, until=end, reason=reason.strip(), editor=whose)
+        paused = pausing.pause(connection, agent, until=end, reason=reason, editor=whose)
     if as_json:
-        print_json({"agent": agent, "until": end, "editor": whose, "reason": reason.strip()})
+        print_json(paused)
         return
     remark(f"{agent}: paused until {utc(end)}; broker resume {agent} ends it")
 
@@ -63,15 +64,15 @@ def resume(context: typer.Context, agent: Agent, editor: Editor = None, as_json:
     _check(agent)
     whose = editor_name(editor)
     with open_store(context) as database, database.begin() as connection:
-        was_paused = agent_pauses.resume(connection, agent, editor=whose)
+        resumed = pausing.resume(connection, agent, editor=whose)
         other_pauses = agent_pauses.held_pauses(connection, agent)
     if as_json:
-        print_json({"agent": agent, "resumed": was_paused, "still_paused_by": [held.agent for held in other_pauses]})
+        print_json(resumed)
     else:
-        remark(f"{agent}: resumed" if was_paused else f"{agent}: was not paused by itself")
+        remark(f"{agent}: resumed" if resumed.resumed else f"{agent}: was not paused by itself")
         for held in other_pauses:
             remark(f"still paused: {held.agent}, until {utc(held.until)} by {held.editor}: {held.reason}")
-    if not was_paused:
+    if not resumed.resumed:
         raise typer.Exit(REFUSED)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Annotated
 
 from fastapi import Path, Response
@@ -14,9 +14,11 @@ from broker.access.policies import OPERATE, READ
 from broker.api.guarded_route import allow, guarded_router
 from broker.api.presenting import answer
 from broker.api.state import State, Who, editor, query_context
-from broker.service.answers import acknowledging
+from broker.service.answers import acknowledging, pausing
+from broker.service.answers.acknowledging import AcknowledgedAlarms
 from broker.service.answers.alarms import alarms
 from broker.service.answers.models import AlarmCode, Alarms, ServiceAnswer
+from broker.service.answers.pausing import Paused, Resumed
 from broker.service.answers.service import service_answer
 from broker.service.statements.agent_cycles import database_clock
 from broker.store.query_context import NothingFound, ResponseModel
@@ -53,13 +55,6 @@ class TakenBack(BaseModel):
     about: AlarmAbout | None = None
 
 
-class AcknowledgedAlarms(ResponseModel):
-    """The alarms of one kind that were acknowledged, or whose acknowledgement was withdrawn."""
-
-    code: str
-    about: list[str]
-
-
 class Acknowledgements(ResponseModel):
     """Acknowledgements of alarms: by whom, when and why, newest first."""
 
@@ -72,23 +67,6 @@ class NewPause(BaseModel):
     model_config = ConfigDict(extra="forbid")
     reason: str = Field(min_length=1, max_length=LONGEST_REASON, pattern=r"^[^\x00]*\S[^\x00]*$")
     for_s: float = Field(gt=0, le=LONGEST_S)
-
-
-class Paused(BaseModel):
-    """A paused agent."""
-
-    agent: str
-    until: datetime
-    editor: str
-    reason: str
-
-
-class Resumed(BaseModel):
-    """Whether the agent's own pause was ended, and what still pauses it."""
-
-    agent: str
-    resumed: bool
-    still_paused_by: list[str]
 
 
 @router.get("/service", response_model=ServiceAnswer)
@@ -118,8 +96,8 @@ def pause_agent(request: Request, api: State, who: Who, agent: Agent, body: NewP
     _check(agent)
     with api.database.begin() as connection:
         until = database_clock(connection) + timedelta(seconds=body.for_s)
-        agent_pauses.pause(connection, agent, until=until, reason=body.reason.strip(), editor=editor(who))
-    return answer(request, Paused(agent=agent, until=until, editor=editor(who), reason=body.reason.strip()))
+        paused = pausing.pause(connection, agent, until=until, reason=body.reason, editor=editor(who))
+    return answer(request, paused)
 
 
 @router.post("/agents/{agent}:resume", response_model=Resumed)
@@ -128,10 +106,8 @@ def resume_agent(request: Request, api: State, who: Who, agent: Agent) -> Respon
     """End a pause: the agent, or all, start cycles again."""
     _check(agent)
     with api.database.begin() as connection:
-        was_paused = agent_pauses.resume(connection, agent, editor=editor(who))
-        other_pauses = agent_pauses.held_pauses(connection, agent)
-    fields = Resumed(agent=agent, resumed=was_paused, still_paused_by=[pause.agent for pause in other_pauses])
-    return answer(request, fields)
+        resumed = pausing.resume(connection, agent, editor=editor(who))
+    return answer(request, resumed)
 
 
 @router.get("/alarms", response_model=Alarms)
@@ -160,10 +136,10 @@ def acknowledge_alarm(request: Request, api: State, who: Who, code: Code, body: 
         current_alarms = alarms(query).alarms
     span = timedelta(seconds=body.for_s)
     with api.database.begin() as connection:
-        about = acknowledging.acknowledge(
+        acknowledged = acknowledging.acknowledge(
             connection, current_alarms, code, body.about, span, reason=body.reason, editor=editor(who)
         )
-    return answer(request, AcknowledgedAlarms(code=code, about=about))
+    return answer(request, acknowledged)
 
 
 @router.post("/alarms/{code}:takeback", response_model=AcknowledgedAlarms)
@@ -171,8 +147,8 @@ def acknowledge_alarm(request: Request, api: State, who: Who, code: Code, body: 
 def take_back_acknowledgement(request: Request, api: State, who: Who, code: Code, body: TakenBack) -> Response:
     """Withdraw the acknowledgement of an alarm, or of all of its kind."""
     with api.database.begin() as connection:
-        about = acknowledging.take_back(connection, code, body.about, editor=editor(who))
-    return answer(request, AcknowledgedAlarms(code=code, about=about))
+        withdrawn = acknowledging.take_back(connection, code, body.about, editor=editor(who))
+    return answer(request, withdrawn)
 
 
 def _check(agent: str) -> None:

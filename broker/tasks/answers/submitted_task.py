@@ -15,6 +15,20 @@ class CreatedTask(BaseModel):
     status: str
 
 
+class MadeTask(CreatedTask):
+    """The created task, or the one that the same submission created before.
+
+    ``status``: registered while the task waits for its input; else assigning or ready.
+
+    Attributes:
+        jobs: number of jobs, by its own split rule; 0 until its input is known.
+        notes: notes for the submitter.
+    """
+
+    jobs: int
+    notes: list[str]
+
+
 class SubmittedTask(CreatedTask):
     """A created task.
 
@@ -31,6 +45,17 @@ class SubmittedTask(CreatedTask):
     alternatives: int
     notes: list[str]
     pool: str | None
+
+
+def made_task(task: InsertedTask) -> MadeTask:
+    """The answer about a task that was made of task parameters."""
+    return MadeTask(
+        jeditaskid=task.jeditaskid,
+        taskname=task.taskname,
+        status=task.status,
+        jobs=task.jobs,
+        notes=list(task.notes),
+    )
 
 
 def submitted_task(task: InsertedTask) -> SubmittedTask:

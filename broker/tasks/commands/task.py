@@ -22,6 +22,7 @@ from broker.retries.answers.retries import RetryActionLine, actions_of
 from broker.sizing.answers.requests import TaskRequests, task_requests
 from broker.store.connection.database import Database
 from broker.store.query_context import ResponseModel
+from broker.tasks.answers.submitted_task import made_task
 from broker.tasks.answers.task_submission import TaskSubmission, task_submission
 from broker.tasks.commands import verbs
 from broker.tasks.model.datasets import read_file
@@ -197,7 +198,7 @@ def submit(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Submit nothing: show jobs, and where they would go or why nowhere (5).")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One object: jeditaskid, jobs, notes.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One object: the task as the API returns it.")] = False,
 ) -> None:
     """Submit a task from PanDA's task parameters; docs/reference/task-parameters.md lists them."""
     if request is not None and not (request.isprintable() and 0 < len(request) <= LONGEST_REQUEST):
@@ -298,7 +299,7 @@ def _try(context: typer.Context, database: Database, submission: TaskSubmission,
 
 def _tell(submitted: InsertedTask, as_json: bool) -> None:
     if as_json:
-        print_json({"jeditaskid": submitted.jeditaskid, "jobs": submitted.jobs, "notes": list(submitted.notes)})
+        print_json(made_task(submitted))
         return
     columns = ("task", "name", "status", "jobs")
     print_table(columns, [(submitted.jeditaskid, submitted.taskname, submitted.status, submitted.jobs)])
@@ -311,8 +312,7 @@ def _submit_elsewhere(client: BrokerClient, given: Arguments) -> Documents:
         if given[name]:
             raise NotRemote("it is read on the broker's own machine", option, f"leave out {option}")
     options = {name: given[name] for name in ("user", "vo", "label", "nucleus", "count", "request") if given[name]}
-    made = client.submit_task(read_parameters(given["file"]), **options)
-    return [{name: made[name] for name in ("jeditaskid", "jobs", "notes")}]
+    return [client.submit_task(read_parameters(given["file"]), **options)]
 
 
 ELSEWHERE = {"submit": RemoteDocuments(_submit_elsewhere), **verbs.ELSEWHERE}

@@ -13,7 +13,7 @@ from broker.api.guarded_route import allow, guarded_router
 from broker.api.presenting import answer
 from broker.api.problems import Problem
 from broker.api.state import State, Who
-from broker.tasks.answers.submitted_task import CreatedTask
+from broker.tasks.answers.submitted_task import MadeTask, made_task
 from broker.tasks.answers.task_submission import task_submission
 from broker.tasks.model.refine import Submitter
 
@@ -45,20 +45,6 @@ class TaskDescription(BaseModel):
     user: Name | None = None
 
 
-class MadeTask(CreatedTask):
-    """The created task, or the one that the same submission created before.
-
-    ``status``: registered while the task waits for its input; else assigning or ready.
-
-    Attributes:
-        jobs: number of jobs, by its own split rule; 0 until its input is known.
-        notes: notes for the submitter.
-    """
-
-    jobs: int
-    notes: list[str]
-
-
 @router.post("/tasks", response_model=MadeTask, status_code=201)
 @allow(SUBMIT)
 def submit_task(request: Request, api: State, who: Who, body: TaskDescription) -> Response:
@@ -66,14 +52,7 @@ def submit_task(request: Request, api: State, who: Who, body: TaskDescription) -
     submitter = Submitter(_user(who, body), body.vo or api.database.names.vo, body.label, body.nucleus, body.count)
     submission = task_submission(body.parameters, submitter, request=body.request)
     task = submission.make(api.database, api.now())
-    response = MadeTask(
-        jeditaskid=task.jeditaskid,
-        taskname=task.taskname,
-        status=task.status,
-        jobs=task.jobs,
-        notes=list(task.notes),
-    )
-    return answer(request, response, status=201)
+    return answer(request, made_task(task), status=201)
 
 
 def _user(who: Identity | None, body: TaskDescription) -> str | None:

@@ -20,7 +20,7 @@ from broker.gdpconfig.tuning import UNPUBLISHED_VERSION
 from broker.gdpconfig.values import ConfigRow, from_text
 from broker.store.gdpconfig_rows import TuningStore
 from broker.tuning.answers.canaries import MOST_MOVED, LimitedChange, refusals
-from broker.tuning.answers.values import Editor, editor_name, key_detail, key_summary, value_change
+from broker.tuning.answers.values import Editor, TuningChange, editor_name, key_detail, key_summary, value_change
 from broker.tuning.commands.canary import canary
 
 if TYPE_CHECKING:
@@ -283,7 +283,7 @@ def _change(context: typer.Context, change: Callable[[TuningStore, sa.Connection
             after = change(store, connection)
     changes = differences(before.rows, after.rows)
     if json:
-        print_json({"version": after.version, "changed": [value_change(row_change) for row_change in changes]})
+        print_json(TuningChange(version=after.version, changed=[value_change(row_change) for row_change in changes]))
         return
     for row_change in changes:
         key, vo = row_change.row_id[1:]

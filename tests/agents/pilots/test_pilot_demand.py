@@ -226,7 +226,7 @@ def test_the_command_and_an_unknown_queue(shared: Database, capsys: pytest.Captu
     count_demand(shared)
     document = json.loads(command("pilots", "demand", "Q", "--json").out)
     why = "3 wanted at Q: 3 jobs fit, 0 pilots wait, one for each job that fits and has none"
-    assert (document["wanted"], document["why"]) == (3, why)
+    assert (document["counted"]["demand"]["wanted"], document["why"]) == (3, why)
     assert "3 jobs fit" in command("pilots", "demand").out
     result = command("pilots", "demand", "NOWHERE")
     assert result.status == WRONG_USAGE and "NOWHERE" in result.err
