@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -10,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from broker.store.connection.database import Database
+from broker.store.scenarios.load_dump import load
+from tests.brokerages import small_grid
 from tests.docs.source_tree import ROOT
 from tests.docs.test_walk_a_rule_in_the_tree import NOT_COPIED, digests
 from tests.docs.test_walk_add_a_source import MAKE, program, run
@@ -20,7 +24,7 @@ NEW_FILE = re.compile(r"^`([^`\n]+\.(?:py|sql))`:\n\n```\w+\n(.*?)^```$", re.MUL
 #: Files that `make reference` generates.
 GENERATED = ("docs/reference/", "docs/explanation/architecture.md")
 FEATURE, WRITERS, AGENTS = "broker/grid/feature.py", "tests/agents/writers.py", "config/agents.yaml"
-STATUSES = "tests/cli/test_exit_statuses.py"
+STATUSES, SAME_JSON = "tests/cli/test_exit_statuses.py", "tests/client/test_same_json.py"
 
 
 @pytest.fixture
@@ -72,10 +76,11 @@ def add_answer(tree: Path) -> tuple[set[str], str]:
 
 def add_command(tree: Path) -> tuple[set[str], str]:
     files = write_files(tree, "add-a-command.md")
-    entry, arguments, commands = blocks("add-a-command.md")
+    entry, arguments, compared, commands = blocks("add-a-command.md")
     insert(tree, FEATURE, "    commands=(", entry)
     insert(tree, STATUSES, "NEEDS_A_DATABASE", arguments)
-    return {*files, FEATURE, STATUSES}, commands
+    insert(tree, SAME_JSON, "READING", compared)
+    return {*files, FEATURE, STATUSES, SAME_JSON}, commands
 
 
 def add_agent(tree: Path) -> tuple[set[str], str]:
@@ -96,13 +101,38 @@ def check(tree: Path, files: set[str], commands: str, before: dict[str, str]) ->
     assert {name for name in touched if not name.startswith(GENERATED)} == files
 
 
-def test_an_answer_and_its_command(tree: Path) -> None:
+def check_elsewhere(tree: Path, database: Database) -> None:
+    """Run the page's command with ``--server`` against the API of the tree: it answers as it does on this machine."""
+    load(database, small_grid.scenario(), replace=True)
+    ((command, name),) = re.findall(r"`(broker --server URL (\w+))`", page("add-a-command.md"))
+    python, home = ".venv/bin/python -m broker.cli.entry", tree / ".venv" / "home"
+    with subprocess.Popen(
+        [tree / ".venv/bin/python", "-m", "broker.cli.entry", "--db", database.url, "api", "--port", "0"],
+        cwd=tree,
+        env={**os.environ, "PYTHONPATH": str(tree), "BROKER_HOME": str(home)},
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as serving:
+        try:
+            assert serving.stderr is not None
+            url = next(found[1] for line in serving.stderr if (found := re.search(r"API: (http\S+)/api/v1", line)))
+            for options in ("", " --json"):
+                remote = run(tree, command.replace("broker", python, 1).replace("URL", url) + options)
+                local = run(tree, f"{python} --db '{database.url}' {name}{options}")
+                assert (remote.returncode, remote.stdout) == (0, local.stdout), remote.stderr
+                assert "XX" in remote.stdout, "the cloud of the small grid"
+        finally:
+            serving.terminate()
+
+
+def test_an_answer_and_its_command(tree: Path, database: Database) -> None:
     before = digests(tree)
     files, commands = add_answer(tree)
     check(tree, files, commands, before)
     before = digests(tree)
     files, commands = add_command(tree)
     check(tree, files, commands, before)
+    check_elsewhere(tree, database)
     assert "broker clouds" in (tree / "docs/reference/command-line.md").read_text(encoding="utf-8")
     assert '"/api/v1/clouds"' in (tree / "docs/reference/openapi.json").read_text(encoding="utf-8")
 
