@@ -289,7 +289,7 @@ def database(make_database: Callable[..., Database]) -> Database:
 
 
 @pytest.fixture(scope="module")
-def shared(test_server: TestServer) -> Iterator[Database]:
+def shared_database(test_server: TestServer) -> Iterator[Database]:
     """One database for all tests of a module, with the current schema; each test fills it anew."""
     with test_server.opened(test_server.create()) as database:
         yield database
@@ -306,8 +306,8 @@ def demo(test_server: TestServer) -> Iterator[Database]:
 
 
 @pytest.fixture
-def ask(demo: Database) -> Callable[..., Any]:
-    """``ask(function, ...)``: calls the function with a snapshot of the example grid at noon."""
+def query_demo(demo: Database) -> Callable[..., Any]:
+    """``query_demo(function, ...)``: calls the function with a snapshot of the example grid at noon."""
     from tests.brokered_demo import NOON
 
     def answer(function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:

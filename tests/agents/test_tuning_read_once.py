@@ -47,9 +47,9 @@ def readings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def grid(shared: Database) -> Database:
-    load_grid(shared)
-    return shared
+def grid(shared_database: Database) -> Database:
+    load_grid(shared_database)
+    return shared_database
 
 
 @pytest.mark.parametrize("writes", [False, True])

@@ -14,10 +14,10 @@ from tests.api.serving import client_of, serving
 
 
 @pytest.fixture(scope="module")
-def server(shared: Database, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
+def server(shared_database: Database, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
     """The API on the shared database."""
     home: Path = tmp_path_factory.mktemp("home")
-    with serving(shared, home) as api:
+    with serving(shared_database, home) as api:
         yield api
 
 

@@ -22,14 +22,17 @@ PREFLIGHT = {
 
 
 @pytest.fixture
-def listed_client(shared: Database, tmp_path: Path) -> Iterator[httpx.Client]:
-    with serving(shared, tmp_path, shipped(cors={"origins": [GRAFANA]})) as server, client_of(server) as client:
+def listed_client(shared_database: Database, tmp_path: Path) -> Iterator[httpx.Client]:
+    with (
+        serving(shared_database, tmp_path, shipped(cors={"origins": [GRAFANA]})) as server,
+        client_of(server) as client,
+    ):
         yield client
 
 
 @pytest.fixture
-def plain_client(shared: Database, tmp_path: Path) -> Iterator[httpx.Client]:
-    with serving(shared, tmp_path) as server, client_of(server) as client:
+def plain_client(shared_database: Database, tmp_path: Path) -> Iterator[httpx.Client]:
+    with serving(shared_database, tmp_path) as server, client_of(server) as client:
         yield client
 
 

@@ -97,10 +97,10 @@ def test_the_description_is_openapi_31_and_declares_problems(stranger: httpx.Cli
     assert list(operation["responses"]["4XX"]["content"]) == [PROBLEM]
 
 
-def test_each_token_has_its_own_rate(shared: Database, tmp_path: Path) -> None:
+def test_each_token_has_its_own_rate(shared_database: Database, tmp_path: Path) -> None:
     slow = {"per_s": 0.001, "burst": 2}
     rates = {**shipped().rate.model_dump(), "anonymous": slow}
-    with serving(shared, tmp_path, shipped(rate=rates)) as server, client_of(server, {}) as anonymous:
+    with serving(shared_database, tmp_path, shipped(rate=rates)) as server, client_of(server, {}) as anonymous:
         statuses = [anonymous.get("/health/live").status_code for _ in range(3)]
         refusal = anonymous.get("/health/live")
         assert statuses == [200, 200, 429]

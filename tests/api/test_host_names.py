@@ -65,7 +65,7 @@ def test_another_name_gets_no_page_and_no_answer(client: httpx.Client) -> None:
     assert client.get("/health/live", headers={"Host": "10.0.0.7:8642"}).status_code == 200
 
 
-def test_the_listening_address_is_an_allowed_name(shared: Database, tmp_path: Path) -> None:
+def test_the_listening_address_is_an_allowed_name(shared_database: Database, tmp_path: Path) -> None:
     listening = ListenOptions("127.0.0.2", 0)
-    with process.serving(shared, listening, home=tmp_path / "home", folder=None) as running:
+    with process.serving(shared_database, listening, home=tmp_path / "home", folder=None) as running:
         assert httpx.get(f"{running.server.url}/api/v1/openapi.json", timeout=60).status_code == 200

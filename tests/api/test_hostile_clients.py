@@ -24,9 +24,9 @@ IDLE = 500
 
 
 @pytest.fixture(scope="module")
-def hostile(shared: Database, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
+def hostile(shared_database: Database, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
     limits = {**shipped().limits.model_dump(), "body_bytes": 10_000, "header_within_s": 1.0, "body_within_s": 1.0}
-    with serving(shared, tmp_path_factory.mktemp("home"), shipped(limits=limits)) as server:
+    with serving(shared_database, tmp_path_factory.mktemp("home"), shipped(limits=limits)) as server:
         yield server
 
 
@@ -114,13 +114,15 @@ def test_idle_connections_do_not_block_other_clients(hostile: ApiServer, client:
         assert client.post(DECIDE, json={"jeditaskids": [1]}).status_code == 200
 
 
-def test_no_transaction_stays_open_for_a_client_that_does_not_read(hostile: ApiServer, shared: Database) -> None:
+def test_no_transaction_stays_open_for_a_client_that_does_not_read(
+    hostile: ApiServer, shared_database: Database
+) -> None:
     with raw(hostile) as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         bearer = f"Authorization: {BEARER['Authorization']}\r\n"
         connection.sendall(f"GET {V1}/config?limit=500 HTTP/1.1\r\nHost: localhost\r\n{bearer}\r\n".encode())
         assert connection.recv(10)
-        with shared.begin() as checking:
+        with shared_database.begin() as checking:
             open_transactions = checking.execute(
                 sa.text("""
                     SELECT count(*) FROM pg_stat_activity WHERE application_name = 'gridbroker api'
@@ -129,17 +131,21 @@ def test_no_transaction_stays_open_for_a_client_that_does_not_read(hostile: ApiS
         assert open_transactions == 0
 
 
-def test_a_statement_over_its_time_limit_is_cancelled(shared: Database, tmp_path: Path) -> None:
+def test_a_statement_over_its_time_limit_is_cancelled(shared_database: Database, tmp_path: Path) -> None:
     configuration = shipped(database={"connections": 2, "statement_timeout_s": 0.2, "wait_s": 1})
-    with serving(shared, tmp_path, configuration) as server, client_of(server) as client, shared.begin() as blocking:
+    with (
+        serving(shared_database, tmp_path, configuration) as server,
+        client_of(server) as client,
+        shared_database.begin() as blocking,
+    ):
         blocking.execute(sa.text("LOCK TABLE broker.runs IN ACCESS EXCLUSIVE MODE"))
         answer = client.get(f"{V1}/runs")
     assert (answer.status_code, answer.json()["code"]) == (503, "statement_timeout")
     assert answer.headers["retry-after"] == "1"
 
 
-def test_an_unexpected_failure_reveals_no_details(shared: Database, tmp_path: Path) -> None:
-    with serving(shared, tmp_path) as server, client_of(server) as client:
+def test_an_unexpected_failure_reveals_no_details(shared_database: Database, tmp_path: Path) -> None:
+    with serving(shared_database, tmp_path) as server, client_of(server) as client:
         server.app.state.api.parts["metrics"] = object()
         answer = client.get("/metrics")
     assert (answer.status_code, answer.json()["code"]) == (500, "internal_error")

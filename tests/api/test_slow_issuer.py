@@ -18,11 +18,11 @@ from tests.fetching.web_server import DRIPPING, serving
 
 @pytest.mark.parametrize("part", ["headers", "body"])
 def test_reading_dripping_keys_ends_at_the_time_limit(
-    shared: Database, monkeypatch: pytest.MonkeyPatch, part: str
+    shared_database: Database, monkeypatch: pytest.MonkeyPatch, part: str
 ) -> None:
     monkeypatch.setattr(issuer_keys, "TIME_LIMIT_S", 1.0)
     with serving(DRIPPING[part]) as server:
         section = IssuerSection(issuer=server.address(""), audiences=(AUDIENCE,))
-        keys = IssuerKeys(section, shared, lambda: datetime.now(UTC), time.monotonic)
+        keys = IssuerKeys(section, shared_database, lambda: datetime.now(UTC), time.monotonic)
         assert asyncio.run(asyncio.wait_for(keys.find("one"), 20)) is None
     assert len(server.asked) == 1

@@ -29,12 +29,14 @@ def files(authority: trustme.CA, folder: Path, name: str) -> tuple[Path, Path]:
     return certificate, key
 
 
-def test_with_a_certificate_only_tls_is_spoken(shared: Database, authority: trustme.CA, tmp_path: Path) -> None:
+def test_with_a_certificate_only_tls_is_spoken(
+    shared_database: Database, authority: trustme.CA, tmp_path: Path
+) -> None:
     certificate, key = files(authority, tmp_path, "127.0.0.1")
     listening = ListenOptions("0.0.0.0", 0, certificate, key)  # noqa: S104 - under test
     context = ssl.create_default_context()
     authority.configure_trust(context)
-    with serving(shared, listening, home=tmp_path / "home", folder=None) as running:
+    with serving(shared_database, listening, home=tmp_path / "home", folder=None) as running:
         port = int(running.server.url.rpartition(":")[2])
         assert running.server.url.startswith("https://")
         address = f"127.0.0.1:{port}"
@@ -49,7 +51,7 @@ def test_with_a_certificate_only_tls_is_spoken(shared: Database, authority: trus
 
 @pytest.mark.parametrize("broken", ["certificate", "key", "pair"])
 def test_unusable_certificate_files_are_refused_before_listening(
-    shared: Database, authority: trustme.CA, tmp_path: Path, broken: str
+    shared_database: Database, authority: trustme.CA, tmp_path: Path, broken: str
 ) -> None:
     certificate, key = files(authority, tmp_path, "127.0.0.1")
     if broken == "pair":
@@ -58,6 +60,11 @@ def test_unusable_certificate_files_are_refused_before_listening(
         {"certificate": certificate, "key": key}[broken].write_text("no PEM")
     with (
         pytest.raises(Refused, match="the certificate cannot be used"),
-        serving(shared, ListenOptions(port=0, certificate=certificate, key=key), home=tmp_path / "home", folder=None),
+        serving(
+            shared_database,
+            ListenOptions(port=0, certificate=certificate, key=key),
+            home=tmp_path / "home",
+            folder=None,
+        ),
     ):
         pass

@@ -62,9 +62,9 @@ def trusted(issuer: Issuer, **changes: Any) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def server(shared: Database, issuer: Issuer, clock: Clock, tmp_path_factory: Any) -> Iterator[ApiServer]:
+def server(shared_database: Database, issuer: Issuer, clock: Clock, tmp_path_factory: Any) -> Iterator[ApiServer]:
     home: Path = tmp_path_factory.mktemp("home")
-    with serving(shared, home, shipped(issuers=[trusted(issuer)]), now=clock) as api:
+    with serving(shared_database, home, shipped(issuers=[trusted(issuer)]), now=clock) as api:
         yield api
 
 
@@ -187,7 +187,9 @@ def test_the_path_of_a_scope_is_not_a_prefix(
     assert answer.status_code == (200 if allowed else 403), answer.text
 
 
-def test_a_token_is_good_for_one_write(client: httpx.Client, issuer: Issuer, clock: Clock, shared: Database) -> None:
+def test_a_token_is_good_for_one_write(
+    client: httpx.Client, issuer: Issuer, clock: Clock, shared_database: Database
+) -> None:
     tuner = bearer(issuer.sign(issuer.claims(clock.s, sub="tina", **{"wlcg.groups": ["/atlas/tuners"]})))
     with_key = {**tuner, "Idempotency-Key": "once"}
     first = client.put(KEY, json=REASON, headers=with_key)
@@ -197,7 +199,7 @@ def test_a_token_is_good_for_one_write(client: httpx.Client, issuer: Issuer, clo
     replay = client.put(KEY, json={**REASON, "value": 61}, headers=tuner)
     assert (replay.status_code, replay.json()["code"]) == (401, "token_used")
     assert "reusable" in replay.json()["remedy"]
-    with shared.begin() as connection:
+    with shared_database.begin() as connection:
         editors = connection.execute(
             sa.text("SELECT editor FROM broker.gdpconfig_versions ORDER BY version DESC LIMIT 1")
         )
@@ -205,8 +207,11 @@ def test_a_token_is_good_for_one_write(client: httpx.Client, issuer: Issuer, clo
     assert whoami(client, tuner["Authorization"].removeprefix("Bearer ")).status_code == 200
 
 
-def test_concurrent_requests_fetch_the_keys_once(shared: Database, clock: Clock, tmp_path: Path) -> None:
-    with issuing() as issuer, serving(shared, tmp_path, shipped(issuers=[trusted(issuer)]), now=clock) as server:
+def test_concurrent_requests_fetch_the_keys_once(shared_database: Database, clock: Clock, tmp_path: Path) -> None:
+    with (
+        issuing() as issuer,
+        serving(shared_database, tmp_path, shipped(issuers=[trusted(issuer)]), now=clock) as server,
+    ):
         token = issuer.sign(issuer.claims(clock.s))
         with client_of(server, {}) as client:
             statuses: list[int] = []
@@ -222,11 +227,11 @@ def test_concurrent_requests_fetch_the_keys_once(shared: Database, clock: Clock,
         assert statuses == [200] * 8 and issuer.fetches == 1
 
 
-def test_a_cached_token_is_refused_from_its_expiry_on(shared: Database, tmp_path: Path) -> None:
+def test_a_cached_token_is_refused_from_its_expiry_on(shared_database: Database, tmp_path: Path) -> None:
     clock = Clock()
     with (
         issuing() as issuer,
-        serving(shared, tmp_path, shipped(issuers=[trusted(issuer)]), now=clock) as server,
+        serving(shared_database, tmp_path, shipped(issuers=[trusted(issuer)]), now=clock) as server,
         client_of(server, {}) as client,
     ):
         expires_at = clock.moment.replace(microsecond=0) + timedelta(hours=1)
@@ -253,7 +258,7 @@ def test_a_cached_token_is_refused_from_its_expiry_on(shared: Database, tmp_path
     ],
 )
 def test_keys_come_from_the_host_of_the_issuer_unless_the_configuration_states_another(
-    shared: Database,
+    shared_database: Database,
     clock: Clock,
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
@@ -267,7 +272,7 @@ def test_keys_come_from_the_host_of_the_issuer_unless_the_configuration_states_a
         issuer.keys_at = keys_at.format(port=port, other_port=other_port)
         changes = {"jwks_uri": f"{issuer.keys_at}/jwks"} if stated else {}
         configuration = shipped(issuers=[trusted(issuer, **changes)])
-        with serving(shared, tmp_path, configuration, now=clock) as server, client_of(server, {}) as client:
+        with serving(shared_database, tmp_path, configuration, now=clock) as server, client_of(server, {}) as client:
             assert whoami(client, issuer.sign(issuer.claims(clock.s))).status_code == status
         assert issuer.fetches + other_issuer.fetches == (1 if status == 200 else 0)
     refusals = [
@@ -288,14 +293,14 @@ def new_process(
         yield client
 
 
-def test_a_revoked_key_and_an_issuer_that_is_down(shared: Database, tmp_path: Path) -> None:
+def test_a_revoked_key_and_an_issuer_that_is_down(shared_database: Database, tmp_path: Path) -> None:
     clock, steady = Clock(), [0.0]
     with issuing() as issuer:
         issuer.add_key("two")
         configuration = shipped(issuers=[trusted(issuer, longest_life_s=10 * 86400.0)])
         long = {"exp": int(clock.s) + 5 * 86400}
         first, second = (issuer.sign(issuer.claims(clock.s, **long), key=name) for name in ("one", "two"))
-        with new_process(shared, tmp_path, configuration, clock, steady) as client:
+        with new_process(shared_database, tmp_path, configuration, clock, steady) as client:
             assert [whoami(client, token).status_code for token in (first, second)] == [200, 200]
             del issuer.keys["two"]
             clock.moment += timedelta(hours=7)
@@ -306,7 +311,7 @@ def test_a_revoked_key_and_an_issuer_that_is_down(shared: Database, tmp_path: Pa
             steady[0] += 47 * 3600
             assert whoami(client, first).status_code == 200
         # a process that starts while the issuer is down finds the keys stored by another process
-        with new_process(shared, tmp_path, configuration, clock, steady) as client:
+        with new_process(shared_database, tmp_path, configuration, clock, steady) as client:
             assert whoami(client, first).status_code == 200
             clock.moment += timedelta(hours=2)
             steady[0] += 2 * 3600

@@ -38,9 +38,9 @@ NAMES = {
 
 
 @pytest.fixture(autouse=True)
-def filled(shared: Database) -> None:
+def filled(shared_database: Database) -> None:
     """Each table gets two rows that are past their age, and one that is a minute short of it."""
-    with shared.begin() as connection:
+    with shared_database.begin() as connection:
         for table, (values, hours) in ROWS.items():
             connection.execute(sa.text(f"DELETE FROM broker.{table}"))
             insert = sa.text(
@@ -57,25 +57,27 @@ def names_in(database: Database, table: str) -> set[str]:
         return {row[0] for row in connection.execute(sa.text(f"SELECT {NAMES[table]} FROM broker.{table}"))}
 
 
-def test_old_rows_are_removed_and_young_ones_stay(shared: Database) -> None:
-    assert http_requests.remove_old(shared) == dict.fromkeys(ROWS, 2)
-    assert {table: names_in(shared, table) for table in ROWS} == {table: {"young"} for table in ROWS}
-    assert http_requests.remove_old(shared) == dict.fromkeys(ROWS, 0)
+def test_old_rows_are_removed_and_young_ones_stay(shared_database: Database) -> None:
+    assert http_requests.remove_old(shared_database) == dict.fromkeys(ROWS, 2)
+    assert {table: names_in(shared_database, table) for table in ROWS} == {table: {"young"} for table in ROWS}
+    assert http_requests.remove_old(shared_database) == dict.fromkeys(ROWS, 0)
 
 
-def test_a_run_that_has_not_ended_stays(shared: Database) -> None:
-    with shared.begin() as connection:
+def test_a_run_that_has_not_ended_stays(shared_database: Database) -> None:
+    with shared_database.begin() as connection:
         connection.execute(sa.text("UPDATE broker.runs SET state = 'running', ended_at = NULL"))
-    assert http_requests.remove_old(shared)["runs"] == 0
+    assert http_requests.remove_old(shared_database)["runs"] == 0
 
 
-def test_a_transaction_removes_a_limited_number_of_rows(shared: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_transaction_removes_a_limited_number_of_rows(
+    shared_database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(http_requests, "MOST_ROWS", 1)
-    assert [http_requests.remove_old(shared)["used_tokens"] for _ in range(3)] == [1, 1, 0]
+    assert [http_requests.remove_old(shared_database)["used_tokens"] for _ in range(3)] == [1, 1, 0]
 
 
-def test_a_locked_row_is_skipped(shared: Database) -> None:
-    with shared.begin() as locking:
+def test_a_locked_row_is_skipped(shared_database: Database) -> None:
+    with shared_database.begin() as locking:
         locking.execute(sa.text("SELECT FROM broker.http_requests WHERE key = 'old' FOR UPDATE"))
-        assert http_requests.remove_old(shared)["http_requests"] == 1
-    assert names_in(shared, "http_requests") == {"old", "young"}
+        assert http_requests.remove_old(shared_database)["http_requests"] == 1
+    assert names_in(shared_database, "http_requests") == {"old", "young"}

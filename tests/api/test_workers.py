@@ -29,13 +29,13 @@ WITHIN_S = 120
 
 
 @pytest.fixture
-def served(shared: Database, tmp_path: Path) -> Iterator[tuple[str, str, Workers]]:
-    publish_places(emptied(shared))
-    execute(shared, "TRUNCATE broker.matched_requests")
-    refresh(shared, 0)
-    add_jobs(shared, 1, 2 * CLIENTS * REQUESTS)
-    follow(shared)
-    with workers_serving(shared, ListenOptions(), 2, home=tmp_path, folder=None) as (url, workers):
+def served(shared_database: Database, tmp_path: Path) -> Iterator[tuple[str, str, Workers]]:
+    publish_places(emptied(shared_database))
+    execute(shared_database, "TRUNCATE broker.matched_requests")
+    refresh(shared_database, 0)
+    add_jobs(shared_database, 1, 2 * CLIENTS * REQUESTS)
+    follow(shared_database)
+    with workers_serving(shared_database, ListenOptions(), 2, home=tmp_path, folder=None) as (url, workers):
         yield url, read(tmp_path), workers
 
 
@@ -57,19 +57,19 @@ def ask(url: str, token: str, pilot: str) -> list[int]:
 
 
 def test_no_job_is_given_twice_or_lost_when_a_process_is_killed(
-    served: tuple[str, str, Workers], shared: Database
+    served: tuple[str, str, Workers], shared_database: Database
 ) -> None:
     url, token, workers = served
     first, second = workers.processes
     with ThreadPoolExecutor(CLIENTS) as pool:
         futures = [pool.submit(ask, url, token, f"pilot{number}") for number in range(CLIENTS)]
-        while not rows(shared, "SELECT FROM broker.matched_requests"):
+        while not rows(shared_database, "SELECT FROM broker.matched_requests"):
             pass
         os.kill(first, signal.SIGKILL)
         jobs = [job for future in futures for job in future.result()]
     assert len(jobs) == len(set(jobs)) == CLIENTS * REQUESTS
-    jobs_sent = rows(shared, "SELECT count(*) FROM doma_panda.jobsactive4 WHERE jobstatus = 'sent'")
-    requests_recorded = rows(shared, "SELECT count(*) FROM broker.matched_requests")
+    jobs_sent = rows(shared_database, "SELECT count(*) FROM doma_panda.jobsactive4 WHERE jobstatus = 'sent'")
+    requests_recorded = rows(shared_database, "SELECT count(*) FROM broker.matched_requests")
     assert jobs_sent == requests_recorded == [(CLIENTS * REQUESTS,)]
     deadline_s = monotonic() + WITHIN_S
     while first in workers.processes:
@@ -78,19 +78,30 @@ def test_no_job_is_given_twice_or_lost_when_a_process_is_killed(
     assert second in workers.processes and len(set(workers.processes)) == 2
 
 
-def test_a_port_in_use_is_refused(shared: Database, tmp_path: Path) -> None:
+def test_a_port_in_use_is_refused(shared_database: Database, tmp_path: Path) -> None:
     bound_socket = bound(ListenOptions())
     listening = ListenOptions(port=bound_socket.getsockname()[1])
     with (
         bound_socket,
         pytest.raises(NotListening),
-        workers_serving(shared, listening, 2, home=tmp_path, folder=None),
+        workers_serving(shared_database, listening, 2, home=tmp_path, folder=None),
     ):
         pass
 
 
-def test_the_command_serves_by_several_processes_until_it_is_stopped(shared: Database, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "broker.cli.main", "--db", shared.url, "api", "--port", "0", "--workers", "2"]
+def test_the_command_serves_by_several_processes_until_it_is_stopped(shared_database: Database, tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "broker.cli.main",
+        "--db",
+        shared_database.url,
+        "api",
+        "--port",
+        "0",
+        "--workers",
+        "2",
+    ]
     environment = {**os.environ, "HOME": str(tmp_path)}
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as process:
         try:

@@ -27,9 +27,9 @@ CASES = json.loads((Path(__file__).parent / "submit_pool_life.json").read_text(e
 
 
 @pytest.fixture
-def life(shared: Database) -> Iterator[Life]:
-    with psycopg.connect(shared.url, autocommit=True) as connection:
-        yield Life(emptied(shared), connection)
+def life(shared_database: Database) -> Iterator[Life]:
+    with psycopg.connect(shared_database.url, autocommit=True) as connection:
+        yield Life(emptied(shared_database), connection)
 
 
 class Life:

@@ -112,28 +112,29 @@ from tests.web.test_other_pages import A_POOL, POOL
 from tests.web.test_page_api_command import broker, printed  # noqa: F401 - a fixture
 
 
-def test_a_note(somebody: httpx.Client, broker: Command, decided: Database) -> None:  # noqa: F811
+def test_a_note(logged_in_client: httpx.Client, broker: Command, decided: Database) -> None:  # noqa: F811
     with decided.begin() as connection:
         connection.execute(A_POOL, {"pool": POOL})
         connection.execute(sa.text("UPDATE broker.submit_pools SET note = 'down on Monday'"))
-    assert somebody.get(f"/api/v1/pools/{POOL}").json()["note"] == "down on Monday"
+    assert logged_in_client.get(f"/api/v1/pools/{POOL}").json()["note"] == "down on Monday"
     assert [one["note"] for one in printed(broker, "pool", "show", POOL)] == ["down on Monday"]
-    assert "down on Monday" in somebody.get(f"/pools/{POOL}").text
+    assert "down on Monday" in logged_in_client.get(f"/pools/{POOL}").text
 
 
-def test_a_share(somebody: httpx.Client, broker: Command, decided: Database) -> None:  # noqa: F811
+def test_a_share(logged_in_client: httpx.Client, broker: Command, decided: Database) -> None:  # noqa: F811
     with decided.begin() as connection:
         table = decided.names.table("jobsactive4")
         least = f"(SELECT min(pandaid) FROM {table})"
         connection.execute(sa.text(f"UPDATE {table} SET gshare = 'Rare' WHERE pandaid = {least}"))
-    every, rare = (somebody.get("/api/v1/jobs", params=given).json()["jobs"] for given in ({}, {"share": "Rare"}))
+    filters: tuple[dict[str, str], ...] = ({}, {"share": "Rare"})
+    every, rare = (logged_in_client.get("/api/v1/jobs", params=given).json()["jobs"] for given in filters)
     assert len(every) > len(rare) == 1 == len(printed(broker, "jobs", "--share", "Rare"))
-    page = somebody.get("/jobs?share=Rare").text
+    page = logged_in_client.get("/jobs?share=Rare").text
     assert 'name="share" value="Rare"' in page and "1 jobs, the newest first" in page
 
 
-def test_who(somebody: httpx.Client, broker: Command) -> None:  # noqa: F811
-    (line,) = somebody.get(f"/api/v1/tasks/{TASK + 2}/why-not/ALPHA_MCORE").json()["answers"]
+def test_who(logged_in_client: httpx.Client, broker: Command) -> None:  # noqa: F811
+    (line,) = logged_in_client.get(f"/api/v1/tasks/{TASK + 2}/why-not/ALPHA_MCORE").json()["answers"]
     (said,) = printed(broker, "why-not", str(TASK + 2), "ALPHA_MCORE")
     assert line["who"] == said["who"] in ("you", "wait", "ask")
 '''

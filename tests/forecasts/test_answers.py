@@ -56,50 +56,56 @@ def ask(database: Database, question: Any, *arguments: Any, minutes: float = 5.0
         )
 
 
-def test_a_line_has_its_age_and_a_sentence(shared: Database) -> None:
-    replace_forecasts(shared, {}, {"subject": together("Q", "B"), "p90_s": math.inf}, {"subject": together("Q2", "A")})
-    first, second = ask(shared, queue_forecasts, "Q").lines
+def test_a_line_has_its_age_and_a_sentence(shared_database: Database) -> None:
+    replace_forecasts(
+        shared_database, {}, {"subject": together("Q", "B"), "p90_s": math.inf}, {"subject": together("Q2", "A")}
+    )
+    first, second = ask(shared_database, queue_forecasts, "Q").lines
     assert (first.queue, first.share, first.age_s, first.basis, first.n) == ("Q", "A", 300.0, "history", 120)
     assert (first.p10_s, first.p50_s, first.p90_s) == (60.0, 600.0, 6000.0)
     assert first.sentence == "starts in about 10 min; with 80 % between 60 s and 1.67 h from then; told 5 min ago"
     assert second.p90_s is None and "more than 48 h" in second.sentence
-    assert [line.subject for line in ask(shared, forecast_list, "queue").lines] == [LINE, second.subject, "Q2 · A"]
+    assert [line.subject for line in ask(shared_database, forecast_list, "queue").lines] == [
+        LINE,
+        second.subject,
+        "Q2 · A",
+    ]
 
 
-def test_an_old_forecast_is_unknown_and_so_is_one_without_enough_cases(shared: Database) -> None:
-    replace_forecasts(shared, {}, {"subject": together("R", "A"), "p50_s": None, "unknown": "3 of 100"})
-    (old,) = ask(shared, queue_forecasts, "Q", minutes=26).lines
+def test_an_old_forecast_is_unknown_and_so_is_one_without_enough_cases(shared_database: Database) -> None:
+    replace_forecasts(shared_database, {}, {"subject": together("R", "A"), "p50_s": None, "unknown": "3 of 100"})
+    (old,) = ask(shared_database, queue_forecasts, "Q", minutes=26).lines
     assert old.p50_s is None and old.unknown == "the last one is 26 min old; see the agent forecasts"
-    (few,) = ask(shared, queue_forecasts, "R").lines
+    (few,) = ask(shared_database, queue_forecasts, "R").lines
     assert few.p50_s is None and few.sentence == "not known: 3 of 100"
 
 
-def test_a_subject_without_forecasts_is_unknown(shared: Database) -> None:
-    replace_forecasts(shared)
-    assert ask(shared, task_start, 1).unknown.startswith("nothing was told of it")
-    assert ask(shared, kind_start, "A", "SCORE").made_at is None
+def test_a_subject_without_forecasts_is_unknown(shared_database: Database) -> None:
+    replace_forecasts(shared_database)
+    assert ask(shared_database, task_start, 1).unknown.startswith("nothing was told of it")
+    assert ask(shared_database, kind_start, "A", "SCORE").made_at is None
     with pytest.raises(NothingFound):
-        ask(shared, queue_forecasts, "Q")
+        ask(shared_database, queue_forecasts, "Q")
 
 
-def test_a_task_before_submission_uses_the_forecast_of_its_kind(shared: Database) -> None:
+def test_a_task_before_submission_uses_the_forecast_of_its_kind(shared_database: Database) -> None:
     task = {"jeditaskid": 7, "taskname": "t", "status": "defined", "gshare": "A", "resource_type": "SCORE"}
-    load(shared, Scenario(NOW, {"jedi_tasks": [task]}), replace=True)
-    replace_forecasts(shared, {"kind": "task_kind", "subject": together("A", "SCORE")})
-    assert ask(shared, submitted_start, 7).p50_s == 600.0
-    assert ask(shared, submitted_start, 8) is None
+    load(shared_database, Scenario(NOW, {"jedi_tasks": [task]}), replace=True)
+    replace_forecasts(shared_database, {"kind": "task_kind", "subject": together("A", "SCORE")})
+    assert ask(shared_database, submitted_start, 7).p50_s == 600.0
+    assert ask(shared_database, submitted_start, 8) is None
 
 
-def test_a_task_without_decisions_has_a_forecast_and_no_remedies(shared: Database) -> None:
-    replace_forecasts(shared, {"kind": "task", "subject": "7"})
-    answer = ask(shared, task_forecast, 7)
+def test_a_task_without_decisions_has_a_forecast_and_no_remedies(shared_database: Database) -> None:
+    replace_forecasts(shared_database, {"kind": "task", "subject": "7"})
+    answer = ask(shared_database, task_forecast, 7)
     assert (answer.forecast.jeditaskid, answer.forecast.p50_s, answer.sooner) == (7, 600.0, ())
-    assert ask(shared, waiting_start, 7) == answer.forecast and ask(shared, waiting_start, 8) is None
+    assert ask(shared_database, waiting_start, 7) == answer.forecast and ask(shared_database, waiting_start, 8) is None
     with pytest.raises(NothingFound):
-        ask(shared, task_forecast, 8)
+        ask(shared_database, task_forecast, 8)
 
 
-def test_the_check_counts_starts_within_the_interval(shared: Database) -> None:
+def test_the_check_counts_starts_within_the_interval(shared_database: Database) -> None:
     waits = [30.0, 600.0, 600.0, 600.0, 600.0, 600.0, 600.0, 600.0, 600.0, 9000.0]
     rows = [
         {"subject": f"{number}", "kind": "task", "is_newest": False, "is_judged": True, "outcome": "started",
@@ -107,12 +113,12 @@ def test_the_check_counts_starts_within_the_interval(shared: Database) -> None:
         for number, wait in enumerate(waits)
     ]  # fmt: skip
     gone = rows[0] | {"subject": "x", "outcome": "gone", "waited_s": 10.0}
-    replace_forecasts(shared, *rows, gone)
-    whole = ask(shared, forecast_check).verdicts[0]
+    replace_forecasts(shared_database, *rows, gone)
+    whole = ask(shared_database, forecast_check).verdicts[0]
     assert (whole.name, whole.told, whole.resolved, whole.censored) == ("all", 11, 10, 1)
     assert (whole.covered_percent, whole.below_percent, whole.above_percent) == (80.0, 10.0, 10.0)
     assert whole.low_percent is not None and whole.low_percent < 80.0 < (whole.high_percent or 0.0)
-    assert ask(shared, forecast_check, queue="Q").verdicts == ()
+    assert ask(shared_database, forecast_check, queue="Q").verdicts == ()
 
 
 def judged_forecasts(

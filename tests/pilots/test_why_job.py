@@ -40,11 +40,11 @@ ELSEWHERE = Pilot("SITE_B", "ce1", "QUEUE_B", node=replace(NODE, site="SITE_B", 
 
 
 @pytest.fixture
-def database(shared: Database) -> Iterator[Database]:
-    publish_places(emptied(shared))
-    execute(shared, "TRUNCATE broker.presented_nodes, broker.presented_tags, doma_panda.worker_node CASCADE")
-    refresh(shared, 0)
-    yield shared
+def database(shared_database: Database) -> Iterator[Database]:
+    publish_places(emptied(shared_database))
+    execute(shared_database, "TRUNCATE broker.presented_nodes, broker.presented_tags, doma_panda.worker_node CASCADE")
+    refresh(shared_database, 0)
+    yield shared_database
 
 
 def note_nodes(database: Database, pilot: Pilot, count: int = 1, seconds: float = 0) -> None:

@@ -26,9 +26,9 @@ NODE = Node("SITE_A", cores=8, ram_mb=8192, tags=frozenset(("a",)))
 
 
 @pytest.fixture
-def database(shared: Database) -> Iterator[Database]:
-    publish_places(emptied(shared))
-    refresh(shared, 0)
+def database(shared_database: Database) -> Iterator[Database]:
+    publish_places(emptied(shared_database))
+    refresh(shared_database, 0)
     for task, spec in enumerate(
         (
             Spec(),
@@ -38,17 +38,17 @@ def database(shared: Database) -> Iterator[Database]:
         ),
         11,
     ):
-        ask(shared, task, JobSpecs((spec,), "lhcb").canonical)
-        add_jobs(shared, 100 * task, task - 9, jeditaskid=task, processingtype="evgen")
-    run(shared, 9000, 5)
-    add_jobs(shared, 1, 3, processingtype="simul")
-    add_jobs(shared, 50, computingsite="QUEUE_B")
-    add_jobs(shared, 60, vo="atlas", computingsite="QUEUE_B")
-    follow(shared)
-    execute(shared, "UPDATE broker.task_queues SET tier = 1 WHERE job_type = 'simul'")
-    limit(shared, simul=5)
-    count(shared)
-    yield shared
+        ask(shared_database, task, JobSpecs((spec,), "lhcb").canonical)
+        add_jobs(shared_database, 100 * task, task - 9, jeditaskid=task, processingtype="evgen")
+    run(shared_database, 9000, 5)
+    add_jobs(shared_database, 1, 3, processingtype="simul")
+    add_jobs(shared_database, 50, computingsite="QUEUE_B")
+    add_jobs(shared_database, 60, vo="atlas", computingsite="QUEUE_B")
+    follow(shared_database)
+    execute(shared_database, "UPDATE broker.task_queues SET tier = 1 WHERE job_type = 'simul'")
+    limit(shared_database, simul=5)
+    count(shared_database)
+    yield shared_database
 
 
 def explain(database: Database, pilot: Pilot) -> WhyNode:

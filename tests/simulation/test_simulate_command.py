@@ -29,8 +29,8 @@ GRID = GridParameters(days=0.1, queues=5, cores=600, nuclei=1, warm_up_s=0.0)
 
 
 @pytest.fixture(scope="module")
-def database(shared: Database) -> Database:
-    return shared
+def database(shared_database: Database) -> Database:
+    return shared_database
 
 
 class Broker:

@@ -41,8 +41,8 @@ CREATE TABLE {panda}.data_carousel_relations (request_id bigint, task_id bigint)
 
 
 @pytest.fixture(scope="module")
-def database(shared: Database) -> Database:
-    return shared
+def database(shared_database: Database) -> Database:
+    return shared_database
 
 
 def test_the_tape_record_of_the_data_carousel(database: Database) -> None:

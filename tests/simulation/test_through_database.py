@@ -37,8 +37,8 @@ KINDS = {
 
 
 @pytest.fixture(scope="module")
-def database(shared: Database) -> Database:
-    return shared
+def database(shared_database: Database) -> Database:
+    return shared_database
 
 
 def arriving_tasks() -> list[Task]:

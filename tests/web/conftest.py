@@ -43,7 +43,7 @@ def stranger(site: ApiServer) -> Iterator[httpx.Client]:
 
 
 @pytest.fixture
-def somebody(site: ApiServer) -> Iterator[httpx.Client]:
+def logged_in_client(site: ApiServer) -> Iterator[httpx.Client]:
     """A browser that is logged in with the token."""
     with client_of(site, BROWSER) as browser:
         assert browser.post("/login", data={"token": TOKEN}).status_code == 303

@@ -120,19 +120,19 @@ def test_acknowledging_needs_a_token(site: ApiServer) -> None:
 
 
 def test_a_kind_has_a_form_and_the_front_page_shows_acknowledgements(
-    api_client: httpx.Client, somebody: httpx.Client, stranger: httpx.Client
+    api_client: httpx.Client, logged_in_client: httpx.Client, stranger: httpx.Client
 ) -> None:
     assert 'action="/alarms/agent_paused"' not in stranger.get("/alarms").text
-    page = somebody.get("/alarms").text
+    page = logged_in_client.get("/alarms").text
     assert "agent paused \u00d7 2" in page
     token = re.search(r'name="csrf" value="([^"]+)"', page)
     assert token is not None
     fields = {"csrf": token[1], "reason": "ticket 8", "hours": "2"}
-    assert somebody.post("/alarms/agent_paused", data={**fields, "hours": "two"}).status_code == 422
-    assert somebody.post("/alarms/agent_paused", data=fields).headers["location"] == "/alarms"
+    assert logged_in_client.post("/alarms/agent_paused", data={**fields, "hours": "two"}).status_code == 422
+    assert logged_in_client.post("/alarms/agent_paused", data=fields).headers["location"] == "/alarms"
     assert acknowledged_reasons(api_client) == {"activation": "ticket 8", "timeouts": "ticket 8"}
-    assert "acknowledged" in somebody.get("/").text and "ticket 8" in somebody.get("/alarms").text
-    somebody.post("/alarms/agent_paused", data={"csrf": token[1], "back": "1"})
+    assert "acknowledged" in logged_in_client.get("/").text and "ticket 8" in logged_in_client.get("/alarms").text
+    logged_in_client.post("/alarms/agent_paused", data={"csrf": token[1], "back": "1"})
     assert set(acknowledged_reasons(api_client).values()) == {None}
 
 

@@ -107,16 +107,16 @@ def test_a_failing_site_is_the_first_tile_and_an_offline_one_is_grey() -> None:
 
 
 @pytest.mark.slow
-def test_the_page_shows_how_jobs_ended(somebody: httpx.Client, decided: Database) -> None:
-    now = datetime.fromisoformat(somebody.get("/api/v1/queues").json()["now"])
+def test_the_page_shows_how_jobs_ended(logged_in_client: httpx.Client, decided: Database) -> None:
+    now = datetime.fromisoformat(logged_in_client.get("/api/v1/queues").json()["now"])
     hour = now.replace(minute=0, second=0, microsecond=0)
     with decided.begin() as connection:
         for at, finished, failed in ((hour, 300, 100), (hour - 24 * HOUR, 100, 100)):
             connection.execute(_RECORD, {"hour": at, "finished": finished, "failed": failed})
             connection.execute(_STARTS, {"hour": at, "started": 2 * finished})
     try:
-        page = words_of(somebody.get("/").text)
-        document_flow = somebody.get("/", headers={"Accept": "application/json"}).json()["flow"]
+        page = words_of(logged_in_client.get("/").text)
+        document_flow = logged_in_client.get("/", headers={"Accept": "application/json"}).json()["flow"]
     finally:
         with decided.begin() as connection:
             connection.execute(sa.text("DELETE FROM broker.queue_record"))
@@ -127,7 +127,7 @@ def test_the_page_shows_how_jobs_ended(somebody: httpx.Client, decided: Database
     assert "Why work waits" in page and "What is wrong now" in page and "Where work runs" in page
 
 
-def test_the_list_of_jobs_keeps_its_filters(somebody: httpx.Client, stranger: httpx.Client) -> None:
+def test_the_list_of_jobs_keeps_its_filters(logged_in_client: httpx.Client, stranger: httpx.Client) -> None:
     jobs = stranger.get("/api/v1/jobs?limit=3").json()["jobs"]
     page = stranger.get("/jobs?limit=3").text
     assert jobs and all(f'href="/jobs/{line["pandaid"]}"' in page for line in jobs)
@@ -138,7 +138,7 @@ def test_the_list_of_jobs_keeps_its_filters(somebody: httpx.Client, stranger: ht
     )
     assert "No job matches." in stranger.get("/jobs?queue=NOWHERE").text
     assert stranger.get("/jobs?bogus=1").status_code == 422
-    assert f"Job {job['pandaid']}" in somebody.get(f"/jobs/{job['pandaid']}").text
+    assert f"Job {job['pandaid']}" in logged_in_client.get(f"/jobs/{job['pandaid']}").text
 
 
 def test_hiding_names_keeps_markup_as_markup() -> None:

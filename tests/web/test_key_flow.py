@@ -34,24 +34,28 @@ def test_the_effect_of_a_key_is_the_sum_over_its_rules() -> None:
     assert "1 chunk waits now" in lately_sentence(lines) and "No rule reads it" in lately_sentence([])
 
 
-def test_the_page_of_a_key_shows_its_effect_and_rolls_back_one_key(somebody: httpx.Client, site: ApiServer) -> None:
+def test_the_page_of_a_key_shows_its_effect_and_rolls_back_one_key(
+    logged_in_client: httpx.Client, site: ApiServer
+) -> None:
     other_key = "/api/v1/config/NQUEUELIMITSITE"
     for value in (180, 170):
         with client_of(site) as client:
             assert client.put(API, json={"value": value, "reason": "links"}).is_success, value
-    before = somebody.get(other_key).json()["value"]
-    page = somebody.get(f"/tuning/{KEY}").text
+    before = logged_in_client.get(other_key).json()["value"]
+    page = logged_in_client.get(f"/tuning/{KEY}").text
     assert "Rules that read it rejected a candidate" in words_of(page) and f'action="/tuning/{KEY}/back"' in page
     assert "Decides the cycles of the last hour again" in page
     token = page.split('name="csrf" value="')[1].split('"')[0]
-    version = somebody.get(f"{API}").json()["version"]
+    version = logged_in_client.get(f"{API}").json()["version"]
     fields = {"csrf": token, "version": str(version), "reason": "too slow"}
-    assert somebody.post(f"/tuning/{KEY}/back", data={**fields, "reason": " "}).status_code == 422
-    assert somebody.post(f"/tuning/{KEY}/back", data={**fields, "version": "999999"}).status_code == 422
-    assert somebody.post(f"/tuning/{KEY}/back", data=fields).status_code == 303
-    assert somebody.get(API).json()["value"] == 180 and somebody.get(other_key).json()["value"] == before
-    assert "too slow" in somebody.get(f"/tuning/{KEY}").text
-    first = somebody.get("/api/v1/config/history", params={"key": KEY}).json()
+    assert logged_in_client.post(f"/tuning/{KEY}/back", data={**fields, "reason": " "}).status_code == 422
+    assert logged_in_client.post(f"/tuning/{KEY}/back", data={**fields, "version": "999999"}).status_code == 422
+    assert logged_in_client.post(f"/tuning/{KEY}/back", data=fields).status_code == 303
+    assert (
+        logged_in_client.get(API).json()["value"] == 180 and logged_in_client.get(other_key).json()["value"] == before
+    )
+    assert "too slow" in logged_in_client.get(f"/tuning/{KEY}").text
+    first = logged_in_client.get("/api/v1/config/history", params={"key": KEY}).json()
     oldest = min(change["version"] for change in first["items"] if change["key"] == KEY and change["old"] is None)
-    assert somebody.post(f"/tuning/{KEY}/back", data={**fields, "version": str(oldest)}).status_code == 303
-    assert somebody.get(API).json()["source"] == "default"
+    assert logged_in_client.post(f"/tuning/{KEY}/back", data={**fields, "version": str(oldest)}).status_code == 303
+    assert logged_in_client.get(API).json()["source"] == "default"

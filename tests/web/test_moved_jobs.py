@@ -64,30 +64,30 @@ def store_preview(decided: Database, values: dict[str, Any], totals: list[dict[s
         runs.add_done(connection, "preview", {"set": values, **more}, "ann", {"totals": totals}, 1, 1.0)
 
 
-def test_the_forms_of_a_key_take_a_limit(somebody: httpx.Client, decided: Database) -> None:
+def test_the_forms_of_a_key_take_a_limit(logged_in_client: httpx.Client, decided: Database) -> None:
     address = f"/tuning/{KEY}"
-    before = somebody.get(f"/api/v1/config/{KEY}").json()
+    before = logged_in_client.get(f"/api/v1/config/{KEY}").json()
     value = int(before["value"] or 0) + 1
-    fields: dict[str, Any] = {"csrf": csrf_of(somebody.get(address).text), "version": str(before["version"])}
+    fields: dict[str, Any] = {"csrf": csrf_of(logged_in_client.get(address).text), "version": str(before["version"])}
     fields |= {"value": str(value), "reason": "more room", "moved": "10", "percent": "50", "hours": "1"}
     for text in ("-1", "1.5", "many", "10000000001"):
-        invalid = somebody.post(address, data={**fields, "moved": text})
+        invalid = logged_in_client.post(address, data={**fields, "moved": text})
         assert invalid.status_code == 422 and "whole number" in invalid.text
     for form in (address, f"{address}/canary"):
-        refusal = somebody.post(form, data=fields)
+        refusal = logged_in_client.post(form, data=fields)
         assert refusal.status_code == 409 and "not previewed" in refusal.text and 'value="10"' in refusal.text
     store_preview(decided, {KEY: value}, TOTALS)
     for form, moved in ((address, "41"), (f"{address}/canary", "20")):
-        refusal = somebody.post(form, data={**fields, "moved": moved})
+        refusal = logged_in_client.post(form, data={**fields, "moved": moved})
         assert refusal.status_code == 409 and "42 of 100 jobs" in refusal.text
-    assert somebody.get(f"/api/v1/config/{KEY}").json()["value"] == before["value"]
-    assert somebody.post(address, data={**fields, "moved": "42"}).status_code == 303
-    page = somebody.get(address).text
+    assert logged_in_client.get(f"/api/v1/config/{KEY}").json()["value"] == before["value"]
+    assert logged_in_client.post(address, data={**fields, "moved": "42"}).status_code == 303
+    page = logged_in_client.get(address).text
     assert "42 of 100 jobs move, at most 42" in page
     assert "Refused, as more jobs would move than may" in page and "50.0 % of the tasks" in page
-    now = str(somebody.get(f"/api/v1/config/{KEY}").json()["version"])
+    now = str(logged_in_client.get(f"/api/v1/config/{KEY}").json()["version"])
     rollback_fields = {"csrf": fields["csrf"], "version": now, "reason": "enough"}
-    assert somebody.post(f"{address}/back", data=rollback_fields).status_code == 303
+    assert logged_in_client.post(f"{address}/back", data=rollback_fields).status_code == 303
 
 
 def test_the_api_takes_a_limit_and_records_refusals(client: httpx.Client, decided: Database) -> None:

@@ -30,6 +30,9 @@ def test_the_expected_end_follows_from_the_speed() -> None:
     assert end_sentence(None, None) == ""
 
 
-def test_mine_explains_a_token_without_a_user(somebody: httpx.Client, stranger: httpx.Client) -> None:
+def test_mine_explains_a_token_without_a_user(logged_in_client: httpx.Client, stranger: httpx.Client) -> None:
     assert stranger.get("/mine").status_code == 401 and 'href="/mine"' not in stranger.get("/").text
-    assert "no task is known to be yours" in somebody.get("/mine").text and 'href="/mine"' in somebody.get("/").text
+    assert (
+        "no task is known to be yours" in logged_in_client.get("/mine").text
+        and 'href="/mine"' in logged_in_client.get("/").text
+    )

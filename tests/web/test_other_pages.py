@@ -42,13 +42,13 @@ def pool(decided: Database) -> None:
     ],
 )
 def test_a_detail_page_and_its_json_agree_with_the_api(
-    somebody: httpx.Client, address: str, words: tuple[str, ...]
+    logged_in_client: httpx.Client, address: str, words: tuple[str, ...]
 ) -> None:
-    page = somebody.get(address)
+    page = logged_in_client.get(address)
     assert page.status_code == 200 and all(word in page.text for word in words), page.text
     assert page.text.count("<h1>") == 1 and page.text.count("<table") == page.text.count("<caption>")
-    first = somebody.get(address, headers={"Accept": "application/json"}).json()
-    second = somebody.get(f"/api/v1{address}").json()
+    first = logged_in_client.get(address, headers={"Accept": "application/json"}).json()
+    second = logged_in_client.get(f"/api/v1{address}").json()
     assert without_time(first) == without_time(second)
 
 
@@ -56,17 +56,17 @@ def without_time(document: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in document.items() if name != "now"}
 
 
-def test_a_value_is_set_compared_with_before_and_rolled_back(somebody: httpx.Client) -> None:
-    versions = [post_value(somebody, value) for value in ("120", "130")]
-    difference = somebody.get("/tuning/diff", params={"first": versions[0], "second": versions[1]})
+def test_a_value_is_set_compared_with_before_and_rolled_back(logged_in_client: httpx.Client) -> None:
+    versions = [post_value(logged_in_client, value) for value in ("120", "130")]
+    difference = logged_in_client.get("/tuning/diff", params={"first": versions[0], "second": versions[1]})
     assert KEY in difference.text and "120" in difference.text and "130" in difference.text
-    page = somebody.get("/tuning").text
+    page = logged_in_client.get("/tuning").text
     assert f"<option>{versions[0]}</option>" in page
     fields = {"csrf": csrf_of(page), "version": str(versions[0]), "reason": "was better"}
-    assert somebody.post("/tuning:rollback", data=fields).headers["location"] == "/tuning"
-    assert somebody.get(f"/api/v1/config/{KEY}").json()["value"] == 120
-    assert "was better" in somebody.get(f"/tuning/{KEY}").text
-    refusal = somebody.post("/tuning:rollback", data={**fields, "reason": " "})
+    assert logged_in_client.post("/tuning:rollback", data=fields).headers["location"] == "/tuning"
+    assert logged_in_client.get(f"/api/v1/config/{KEY}").json()["value"] == 120
+    assert "was better" in logged_in_client.get(f"/tuning/{KEY}").text
+    refusal = logged_in_client.post("/tuning:rollback", data={**fields, "reason": " "})
     assert refusal.status_code == 422 and "needs a reason" in refusal.text
 
 
@@ -80,30 +80,35 @@ def post_value(client: httpx.Client, value: str) -> int:
     return int(client.get(f"/api/v1/config/{KEY}").json()["version"])
 
 
-def test_a_canary_begins_and_is_stopped(somebody: httpx.Client) -> None:
-    fields = {"csrf": csrf_of(somebody.get(f"/tuning/{KEY}").text), "value": "140", "reason": "a try", "hours": "1"}
+def test_a_canary_begins_and_is_stopped(logged_in_client: httpx.Client) -> None:
+    fields = {
+        "csrf": csrf_of(logged_in_client.get(f"/tuning/{KEY}").text),
+        "value": "140",
+        "reason": "a try",
+        "hours": "1",
+    }
     for percent in ("0", "100", "x"):
-        assert somebody.post(f"/tuning/{KEY}/canary", data={**fields, "percent": percent}).status_code == 422
-    assert somebody.post(f"/tuning/{KEY}/canary", data={**fields, "percent": "10"}).status_code == 303
-    page = somebody.get("/tuning").text
+        assert logged_in_client.post(f"/tuning/{KEY}/canary", data={**fields, "percent": percent}).status_code == 422
+    assert logged_in_client.post(f"/tuning/{KEY}/canary", data={**fields, "percent": "10"}).status_code == 303
+    page = logged_in_client.get("/tuning").text
     assert "runs until" in page and f"{KEY} = 140" in page and "a try" in page
-    assert somebody.post("/canaries:stop", data={"csrf": csrf_of(page)}).status_code == 303
-    assert "runs until" not in somebody.get("/tuning").text
+    assert logged_in_client.post("/canaries:stop", data={"csrf": csrf_of(page)}).status_code == 303
+    assert "runs until" not in logged_in_client.get("/tuning").text
 
 
 @pytest.mark.slow
-def test_a_trial_is_followed_on_its_page(somebody: httpx.Client) -> None:
-    fields = {"csrf": csrf_of(somebody.get(f"/tuning/{KEY}").text), "value": "90"}
-    answer = somebody.post(f"/tuning/{KEY}/try", data=fields)
+def test_a_trial_is_followed_on_its_page(logged_in_client: httpx.Client) -> None:
+    fields = {"csrf": csrf_of(logged_in_client.get(f"/tuning/{KEY}").text), "value": "90"}
+    answer = logged_in_client.post(f"/tuning/{KEY}/try", data=fields)
     assert answer.status_code == 303 and answer.headers["location"].startswith("/runs/"), answer.text
     deadline_s, pause = time.monotonic() + DEADLINE_S, threading.Event()
     while time.monotonic() < deadline_s:
-        page = somebody.get(answer.headers["location"]).text
+        page = logged_in_client.get(answer.headers["location"]).text
         if 'http-equiv="refresh"' not in page:
             break
         pause.wait(0.1)
     assert re.search(r'<p class="verdict">(done|failed)', page), page
-    assert somebody.get("/runs/999999").status_code == 404
+    assert logged_in_client.get("/runs/999999").status_code == 404
 
 
 def figures(page: str) -> str:
@@ -120,10 +125,10 @@ def figures(page: str) -> str:
     ],
 )
 def test_every_line_of_an_answer_is_a_row_of_its_page(
-    somebody: httpx.Client, page: str, route: str, items: str, names: tuple[str, ...]
+    logged_in_client: httpx.Client, page: str, route: str, items: str, names: tuple[str, ...]
 ) -> None:
-    rows = [unescape(figures(row)) for row in somebody.get(page).text.split("<tr")]
-    lines = somebody.get(f"/api/v1/{route}").json()[items]
+    rows = [unescape(figures(row)) for row in logged_in_client.get(page).text.split("<tr")]
+    lines = logged_in_client.get(f"/api/v1/{route}").json()[items]
     for line in lines:
         values = [value if isinstance(value, str) else shown(value) for value in (line[name] for name in names)]
         assert any(all(value in row for value in values if value) for row in rows), (line, values)

@@ -110,8 +110,8 @@ def holds(row: str, values: Sequence[Any]) -> bool:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.page} {case.items}")
-def test_page_api_and_command_agree(somebody: httpx.Client, broker: Command, case: Case) -> None:
-    answer = somebody.get(f"/api/v1/{case.route}").json()
+def test_page_api_and_command_agree(logged_in_client: httpx.Client, broker: Command, case: Case) -> None:
+    answer = logged_in_client.get(f"/api/v1/{case.route}").json()
     lines = comparable(answer[case.items])
     objects = comparable(printed(broker, *case.command))
     if len(objects) == 1 and case.items in objects[0]:
@@ -119,17 +119,17 @@ def test_page_api_and_command_agree(somebody: httpx.Client, broker: Command, cas
         assert {name: value for name, value in objects[0].items() if name not in OF_THE_MOMENT} == whole
     else:
         assert objects == lines
-    rows = texts(somebody.get(case.page))
+    rows = texts(logged_in_client.get(case.page))
     assert lines
     for line in lines:
         values = [gigabytes(field(line, name)) if name.endswith("_gb") else field(line, name) for name in case.names]
         assert any(holds(row, values) for row in rows), (values, rows)
 
 
-def test_the_rules_of_a_brokerage(somebody: httpx.Client, broker: Command) -> None:
-    lines = somebody.get("/api/v1/rules/production_job").json()["rules"]
+def test_the_rules_of_a_brokerage(logged_in_client: httpx.Client, broker: Command) -> None:
+    lines = logged_in_client.get("/api/v1/rules/production_job").json()["rules"]
     objects = printed(broker, "rules", "production_job")
-    page = somebody.get("/rules").text
+    page = logged_in_client.get("/rules").text
     section = page.partition("<h2>production_job</h2>")[2].partition("</section>")[0]
     rows = [f" {unescape(figures(row))} " for row in section.split("<tr")[2:]]
     names = ("position", "rule", "code", "title", "keys", "provenance")
@@ -139,17 +139,17 @@ def test_the_rules_of_a_brokerage(somebody: httpx.Client, broker: Command) -> No
         assert holds(row, [line["position"], line["rule"], line["code"], line["title"], line["rejections_24h"]]), row
 
 
-def test_a_pool(somebody: httpx.Client, broker: Command, decided: Database) -> None:
+def test_a_pool(logged_in_client: httpx.Client, broker: Command, decided: Database) -> None:
     with decided.begin() as connection:
         connection.execute(A_POOL, {"pool": POOL})
-    pool = comparable(somebody.get(f"/api/v1/pools/{POOL}").json())
+    pool = comparable(logged_in_client.get(f"/api/v1/pools/{POOL}").json())
     (shown_pool,) = comparable(printed(broker, "pool", "show", POOL))
     (listed_pool,) = comparable(printed(broker, "pool", "list"))
     names = ("pool_id", "vo", "canonical", "created_at", "last_used_at", "refreshed_at", "waiting_jobs", "tasks")
     for item in (shown_pool, listed_pool):
         assert {name: item[name] for name in names} == {name: pool[name] for name in names}
     assert len(pool["queues"]) == len(shown_pool["queues"]) == listed_pool["queue_count"]
-    page = figures(somebody.get(f"/pools/{POOL}").text)
+    page = figures(logged_in_client.get(f"/pools/{POOL}").text)
     assert f"Pool {POOL}" in page and pool["canonical"] in page
     assert f"VO {pool['vo']} Waiting jobs {pool['waiting_jobs']} Tasks {pool['tasks']}" in page
 
@@ -159,16 +159,16 @@ def test_a_pool(somebody: httpx.Client, broker: Command, decided: Database) -> N
     [("/links", {"nucleus": "ALPHA"}, "links"), ("/tasks", {"nucleus": "ALPHA"}, "tasks")],
 )
 def test_the_next_page_of_a_list_keeps_its_filters(
-    somebody: httpx.Client, address: str, filters: dict[str, str], items: str
+    logged_in_client: httpx.Client, address: str, filters: dict[str, str], items: str
 ) -> None:
-    whole = somebody.get(f"/api/v1{address}", params=filters).json()
+    whole = logged_in_client.get(f"/api/v1{address}", params=filters).json()
     assert len(whole[items]) == whole["total"] > 1
-    first = somebody.get(address, params={**filters, "limit": 1})
+    first = logged_in_client.get(address, params={**filters, "limit": 1})
     next_link = re.search(r'<a rel="next" href="([^"]+)"', first.text)
     assert next_link is not None
-    on_page = somebody.get(unescape(next_link[1]), headers={"Accept": "application/json"}).json()
-    params = {**filters, "limit": 1, "after": json_of(somebody, address, {**filters, "limit": 1})["next_after"]}
-    answer = somebody.get(f"/api/v1{address}", params=params).json()
+    on_page = logged_in_client.get(unescape(next_link[1]), headers={"Accept": "application/json"}).json()
+    params = {**filters, "limit": 1, "after": json_of(logged_in_client, address, {**filters, "limit": 1})["next_after"]}
+    answer = logged_in_client.get(f"/api/v1{address}", params=params).json()
     assert on_page[items] == answer[items] == whole[items][1:2] and on_page["total"] == whole["total"]
 
 
@@ -178,6 +178,6 @@ def json_of(client: httpx.Client, address: str, params: dict[str, Any]) -> dict[
     return document
 
 
-def test_an_invalid_cursor_of_links_is_refused(somebody: httpx.Client) -> None:
+def test_an_invalid_cursor_of_links_is_refused(logged_in_client: httpx.Client) -> None:
     for address in ("/links", "/api/v1/links"):
-        assert somebody.get(address, params={"after": "here"}).status_code == 400
+        assert logged_in_client.get(address, params={"after": "here"}).status_code == 400

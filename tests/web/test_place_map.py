@@ -63,10 +63,10 @@ def test_degrees_of_a_document(value: object, limit: float, degrees: float | Non
     assert _degrees(value, limit) == degrees
 
 
-def test_the_page_shows_tiers_where_no_place_is_known(somebody: httpx.Client) -> None:
-    default_page, place_page = somebody.get("/map").text, somebody.get("/map?by=place").text
+def test_the_page_shows_tiers_where_no_place_is_known(logged_in_client: httpx.Client) -> None:
+    default_page, place_page = logged_in_client.get("/map").text, logged_in_client.get("/map?by=place").text
     assert "Clouds from top to bottom" in default_page and "Sites by latitude and longitude" not in default_page
     assert "Sites by latitude and longitude" in place_page and re.search(
         r"Of \d+ sites the place is not known", place_page
     )
-    assert somebody.get("/map?by=colour").status_code == 422
+    assert logged_in_client.get("/map?by=colour").status_code == 422

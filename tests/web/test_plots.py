@@ -62,7 +62,9 @@ def test_a_plot_has_a_picture_for_browsers_without_scripts(stranger: httpx.Clien
     assert len(script.content) > 500_000 and script.headers["cache-control"].endswith("immutable")
 
 
-def test_marks_hide_names_from_strangers(somebody: httpx.Client, stranger: httpx.Client, decided: Database) -> None:
+def test_marks_hide_names_from_strangers(
+    logged_in_client: httpx.Client, stranger: httpx.Client, decided: Database
+) -> None:
     at = datetime.fromisoformat(stranger.get("/api/v1/queues").json()["now"])
     pin = {"reason": f"smith wants it {HOSTILE}", "at": at}
     with decided.begin() as connection:
@@ -70,11 +72,13 @@ def test_marks_hide_names_from_strangers(somebody: httpx.Client, stranger: httpx
     try:
         marks = {
             browser: browser.get("/plots/outcomes").json()["sources"]["marks"]["text"]
-            for browser in (somebody, stranger)
+            for browser in (logged_in_client, stranger)
         }
-        assert any("smith wants it" in text and "\\x1b" in text and "\x1b" not in text for text in marks[somebody])
+        assert any(
+            "smith wants it" in text and "\\x1b" in text and "\x1b" not in text for text in marks[logged_in_client]
+        )
         assert any(f"{HIDDEN} wants it" in text for text in marks[stranger]) and "smith" not in str(marks[stranger])
-        assert "smith" not in stranger.get("/").text and "smith" in somebody.get("/").text
+        assert "smith" not in stranger.get("/").text and "smith" in logged_in_client.get("/").text
     finally:
         with decided.begin() as connection:
             connection.execute(sa.text("DELETE FROM broker.queue_pins"))
@@ -103,22 +107,22 @@ def test_rows_are_added_up_by_queue() -> None:
 
 
 @pytest.mark.slow
-def test_a_range_is_tried_and_drawn(somebody: httpx.Client) -> None:
-    fields = {"csrf": csrf_of(somebody.get(f"/tuning/{KEY}").text), "from": "50", "to": "150", "step": "50"}
-    assert somebody.post(f"/tuning/{KEY}/sweep", data={**fields, "hours": "0"}).status_code == 422
-    assert somebody.post(f"/tuning/{KEY}/sweep", data={**fields, "from": "x", "hours": "1"}).status_code >= 400
-    assert somebody.post(f"/tuning/{KEY}/sweep", data={**fields, "step": "0", "hours": "1"}).status_code >= 400
+def test_a_range_is_tried_and_drawn(logged_in_client: httpx.Client) -> None:
+    fields = {"csrf": csrf_of(logged_in_client.get(f"/tuning/{KEY}").text), "from": "50", "to": "150", "step": "50"}
+    assert logged_in_client.post(f"/tuning/{KEY}/sweep", data={**fields, "hours": "0"}).status_code == 422
+    assert logged_in_client.post(f"/tuning/{KEY}/sweep", data={**fields, "from": "x", "hours": "1"}).status_code >= 400
+    assert logged_in_client.post(f"/tuning/{KEY}/sweep", data={**fields, "step": "0", "hours": "1"}).status_code >= 400
     for answer in (
-        somebody.post(f"/tuning/{KEY}/sweep", data={**fields, "hours": "24"}),
-        somebody.post(f"/tuning/{KEY}/try", data={**fields, "value": "1"}),
+        logged_in_client.post(f"/tuning/{KEY}/sweep", data={**fields, "hours": "24"}),
+        logged_in_client.post(f"/tuning/{KEY}/try", data={**fields, "value": "1"}),
     ):
         assert answer.status_code == 303, answer.text
-        page = page_of_ended_run(somebody, answer.headers["location"])
+        page = page_of_ended_run(logged_in_client, answer.headers["location"])
         assert '<p class="verdict">done' in page, page
         assert f'href="/tuning/{KEY}"' in page
-    page = somebody.get(f"/tuning/{KEY}").text
+    page = logged_in_client.get(f"/tuning/{KEY}").text
     assert "What each value does" in page and page.count("<polyline") == 3 and "Before and after" in page
-    trials = somebody.get(f"/tuning/{KEY}", headers={"Accept": "application/json"}).json()["tried"]
+    trials = logged_in_client.get(f"/tuning/{KEY}", headers={"Accept": "application/json"}).json()["tried"]
     assert trials["swept"]["asked"]["ranges"] == [f"{KEY}=50:150:50"] and trials["compared"]["asked"]["set"] == {KEY: 1}
 
 

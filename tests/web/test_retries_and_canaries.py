@@ -64,21 +64,21 @@ def test_canary_tasks_are_compared_with_the_rest() -> None:
     assert canaries_sentence([canary(False)]) == "No canary runs; 1 were tried."
 
 
-def test_a_canary_has_its_page(somebody: httpx.Client, stranger: httpx.Client, decided: Database) -> None:
+def test_a_canary_has_its_page(logged_in_client: httpx.Client, stranger: httpx.Client, decided: Database) -> None:
     with decided.begin() as connection:
         connection.execute(sa.text("DELETE FROM broker.canary_versions"))
         connection.execute(sa.text("DELETE FROM broker.canaries"))
     assert "None was tried yet." in stranger.get("/canaries").text
-    key_page = somebody.get("/tuning/NQUEUED_SAT_CAP")
+    key_page = logged_in_client.get("/tuning/NQUEUED_SAT_CAP")
     token = key_page.text.split('name="csrf" value="')[1].split('"')[0]
     fields = {"csrf": token, "value": "180", "percent": "10", "hours": "1", "reason": "links were upgraded"}
-    assert somebody.post("/tuning/NQUEUED_SAT_CAP/canary", data=fields).status_code == 303
+    assert logged_in_client.post("/tuning/NQUEUED_SAT_CAP/canary", data=fields).status_code == 303
     try:
-        page = somebody.get("/canaries").text
+        page = logged_in_client.get("/canaries").text
         assert "tries NQUEUED_SAT_CAP = 180 on 10 % of the tasks." in page and 'action="/canaries:stop"' in page
         assert 'action="/canaries:stop"' not in stranger.get("/canaries").text
     finally:
-        assert somebody.post("/canaries:stop", data={"csrf": token}).status_code == 303
+        assert logged_in_client.post("/canaries:stop", data={"csrf": token}).status_code == 303
 
 
 @pytest.mark.parametrize("hours", ["0", "x", "841"])

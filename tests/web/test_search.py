@@ -55,11 +55,11 @@ def test_a_search_without_hits_is_answered(stranger: httpx.Client, text: str) ->
     assert f"<h1>Search{text and ': '}{escape(text)}</h1>" in answer.text
 
 
-def test_finding_people_needs_a_login(stranger: httpx.Client, somebody: httpx.Client) -> None:
-    assert [hit for hit in hits(somebody, "prodsys") if hit["kind"] == "user"]
+def test_finding_people_needs_a_login(stranger: httpx.Client, logged_in_client: httpx.Client) -> None:
+    assert [hit for hit in hits(logged_in_client, "prodsys") if hit["kind"] == "user"]
     assert not [hit for hit in hits(stranger, "prodsys") if hit["kind"] in ("user", "task")]
-    name = somebody.get("/api/v1/tasks?limit=1").json()["tasks"][0]["task"]["taskname"]
-    assert [hit for hit in hits(somebody, name[:-1].upper()) if hit["kind"] == "task"]
+    name = logged_in_client.get("/api/v1/tasks?limit=1").json()["tasks"][0]["task"]["taskname"]
+    assert [hit for hit in hits(logged_in_client, name[:-1].upper()) if hit["kind"] == "task"]
 
 
 @pytest.mark.parametrize(
@@ -84,8 +84,8 @@ def test_a_list_as_csv_agrees_with_its_json(stranger: httpx.Client, page: str, c
     )
 
 
-def test_csv_hides_names_from_strangers(stranger: httpx.Client, somebody: httpx.Client) -> None:
-    assert "prodsys" in somebody.get("/tasks?format=csv").text
+def test_csv_hides_names_from_strangers(stranger: httpx.Client, logged_in_client: httpx.Client) -> None:
+    assert "prodsys" in logged_in_client.get("/tasks?format=csv").text
     assert "prodsys" not in stranger.get("/tasks?format=csv").text
 
 
@@ -99,9 +99,9 @@ def test_an_empty_list_has_a_page_too(stranger: httpx.Client, page: str) -> None
     assert stranger.get(page).status_code == 200 and stranger.get(page, headers=JSON).status_code == 200
 
 
-def test_the_list_of_users_needs_a_login(stranger: httpx.Client, somebody: httpx.Client) -> None:
+def test_the_list_of_users_needs_a_login(stranger: httpx.Client, logged_in_client: httpx.Client) -> None:
     assert stranger.get("/users").status_code == 401
-    users = somebody.get("/users", headers=JSON).json()["users"]
-    page = somebody.get("/users").text
+    users = logged_in_client.get("/users", headers=JSON).json()["users"]
+    page = logged_in_client.get("/users").text
     assert users and all(f">{user['user']}</a>" in page for user in users if user["user"].isalnum())
-    assert sum(user["tasks"] for user in users) == somebody.get("/api/v1/tasks").json()["total"]
+    assert sum(user["tasks"] for user in users) == logged_in_client.get("/api/v1/tasks").json()["total"]

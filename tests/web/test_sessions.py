@@ -105,9 +105,9 @@ def test_there_are_no_login_links_without_a_local_token() -> None:
 
 
 @pytest.mark.slow
-def test_forms_are_hidden_without_their_role(stranger: httpx.Client, somebody: httpx.Client) -> None:
+def test_forms_are_hidden_without_their_role(stranger: httpx.Client, logged_in_client: httpx.Client) -> None:
     assert '<form method="post"' not in stranger.get(f"/tuning/{KEY}").text
-    assert somebody.get(f"/tuning/{KEY}").text.count('<form method="post" action="/tuning/') == 4
+    assert logged_in_client.get(f"/tuning/{KEY}").text.count('<form method="post" action="/tuning/') == 4
 
 
 def test_the_page_of_a_user_needs_a_login(stranger: httpx.Client) -> None:
@@ -116,16 +116,16 @@ def test_the_page_of_a_user_needs_a_login(stranger: httpx.Client) -> None:
 
 
 @pytest.mark.slow
-def test_a_value_is_set_by_its_form_and_hostile_text_is_shown_as_text(somebody: httpx.Client) -> None:
-    page = somebody.get(f"/tuning/{KEY}").text
+def test_a_value_is_set_by_its_form_and_hostile_text_is_shown_as_text(logged_in_client: httpx.Client) -> None:
+    page = logged_in_client.get(f"/tuning/{KEY}").text
     fields = {"csrf": csrf_of(page), "version": "0", "value": "220", "reason": HOSTILE}
-    answer = somebody.post(f"/tuning/{KEY}", data=fields)
+    answer = logged_in_client.post(f"/tuning/{KEY}", data=fields)
     assert answer.status_code == 303, answer.text
-    after = somebody.get(f"/tuning/{KEY}").text
+    after = logged_in_client.get(f"/tuning/{KEY}").text
     assert "220" in after and "<script>alert" not in after and "\x1b" not in after and "\u202e" not in after
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in after and "\\x1b[31m" in after
-    assert somebody.get(f"/api/v1/config/{KEY}").json()["value"] == 220
-    refusal = somebody.post(f"/tuning/{KEY}", data={**fields, "value": "-5", "version": "0"})
+    assert logged_in_client.get(f"/api/v1/config/{KEY}").json()["value"] == 220
+    refusal = logged_in_client.post(f"/tuning/{KEY}", data={**fields, "value": "-5", "version": "0"})
     assert refusal.status_code >= 400 and "<h1>" in refusal.text
 
 
@@ -140,17 +140,17 @@ def test_a_value_is_set_by_its_form_and_hostile_text_is_shown_as_text(somebody: 
     ],
 )
 def test_a_refused_form_keeps_its_input(
-    somebody: httpx.Client, form: str, fields: dict[str, str], status: int, message: str
+    logged_in_client: httpx.Client, form: str, fields: dict[str, str], status: int, message: str
 ) -> None:
-    csrf = csrf_of(somebody.get(f"/tuning/{KEY}").text)
-    answer = somebody.post(f"/tuning/{KEY}{form}", data={**fields, "csrf": csrf, "version": "0"})
+    csrf = csrf_of(logged_in_client.get(f"/tuning/{KEY}").text)
+    answer = logged_in_client.post(f"/tuning/{KEY}{form}", data={**fields, "csrf": csrf, "version": "0"})
     assert answer.status_code == status
     (form_html,) = (part for part in answer.text.split("<form") if f'action="/tuning/{KEY}{form}"' in part)
     assert 'role="alert"' in form_html and message in form_html and answer.text.count('role="alert"') == 1
     for name, value in fields.items():
         assert f'name="{name}" value="{escape(value)}"' in form_html
     assert "<h3>Set</h3>" in answer.text and "<b>slow" not in answer.text
-    problem = somebody.post(
+    problem = logged_in_client.post(
         f"/tuning/{KEY}{form}",
         data={**fields, "csrf": csrf, "version": "0"},
         headers={"Accept": "application/json"},
@@ -161,39 +161,39 @@ def test_a_refused_form_keeps_its_input(
 @pytest.mark.parametrize("address", [f"/tuning/{KEY}", f"/tuning/{KEY}/try", "/tuning:rollback", "/replays", "/logout"])
 @pytest.mark.parametrize("csrf", ["", "x" * 43, None])
 def test_a_form_without_the_token_of_its_session_changes_nothing(
-    somebody: httpx.Client, address: str, csrf: str | None
+    logged_in_client: httpx.Client, address: str, csrf: str | None
 ) -> None:
     fields = {"value": "1", "version": "1", "reason": "x", **({} if csrf is None else {"csrf": csrf})}
-    assert somebody.post(address, data=fields).status_code == 403
+    assert logged_in_client.post(address, data=fields).status_code == 403
 
 
-def test_a_form_from_another_site_is_unauthenticated(somebody: httpx.Client) -> None:
-    fields = {"csrf": csrf_of(somebody.get(f"/tuning/{KEY}").text), "value": "1", "version": "0", "reason": "x"}
+def test_a_form_from_another_site_is_unauthenticated(logged_in_client: httpx.Client) -> None:
+    fields = {"csrf": csrf_of(logged_in_client.get(f"/tuning/{KEY}").text), "value": "1", "version": "0", "reason": "x"}
     for header in ({"Origin": "https://elsewhere.example"}, {"Sec-Fetch-Site": "cross-site"}):
-        assert somebody.post(f"/tuning/{KEY}", data=fields, headers=header).status_code == 401
+        assert logged_in_client.post(f"/tuning/{KEY}", data=fields, headers=header).status_code == 401
 
 
-def test_a_form_needs_the_origin_of_its_page(somebody: httpx.Client) -> None:
-    page = somebody.get(f"/tuning/{KEY}")
+def test_a_form_needs_the_origin_of_its_page(logged_in_client: httpx.Client) -> None:
+    page = logged_in_client.get(f"/tuning/{KEY}")
     assert page.headers["referrer-policy"] == "same-origin"
     fields = {"csrf": csrf_of(page.text), "value": "-1", "version": "0", "reason": "x"}
-    assert somebody.post(f"/tuning/{KEY}", data=fields, headers={"Origin": "null"}).status_code == 401
-    same_origin = {"Origin": str(somebody.base_url).rstrip("/"), "Sec-Fetch-Site": "same-origin"}
-    assert somebody.post(f"/tuning/{KEY}", data=fields, headers=same_origin).status_code == 409
+    assert logged_in_client.post(f"/tuning/{KEY}", data=fields, headers={"Origin": "null"}).status_code == 401
+    same_origin = {"Origin": str(logged_in_client.base_url).rstrip("/"), "Sec-Fetch-Site": "same-origin"}
+    assert logged_in_client.post(f"/tuning/{KEY}", data=fields, headers=same_origin).status_code == 409
 
 
-def test_a_cookie_alone_writes_nothing_through_the_api(somebody: httpx.Client) -> None:
+def test_a_cookie_alone_writes_nothing_through_the_api(logged_in_client: httpx.Client) -> None:
     body = {"value": 1, "reason": "x"}
-    assert somebody.get("/api/v1/whoami").status_code == 200
-    assert somebody.put(f"/api/v1/config/{KEY}", json=body).status_code == 401
-    assert somebody.post(f"/tuning/{KEY}", data={"value": "1"}, headers=BEARER).status_code == 403
+    assert logged_in_client.get("/api/v1/whoami").status_code == 200
+    assert logged_in_client.put(f"/api/v1/config/{KEY}", json=body).status_code == 401
+    assert logged_in_client.post(f"/tuning/{KEY}", data={"value": "1"}, headers=BEARER).status_code == 403
 
 
-def test_logging_out_ends_the_session(somebody: httpx.Client) -> None:
-    key = somebody.cookies[COOKIE]
-    assert somebody.post("/logout", data={"csrf": csrf_of(somebody.get("/").text)}).status_code == 303
-    somebody.cookies.set(COOKIE, key)
-    assert somebody.get("/api/v1/whoami").status_code == 401
+def test_logging_out_ends_the_session(logged_in_client: httpx.Client) -> None:
+    key = logged_in_client.cookies[COOKIE]
+    assert logged_in_client.post("/logout", data={"csrf": csrf_of(logged_in_client.get("/").text)}).status_code == 303
+    logged_in_client.cookies.set(COOKIE, key)
+    assert logged_in_client.get("/api/v1/whoami").status_code == 401
 
 
 def test_a_session_ends_after_its_time() -> None:
@@ -226,14 +226,16 @@ def test_shades_range_from_zero_to_the_largest_value() -> None:
     assert [heat(value, 100) for value in (0, 1, 100)] == ["heat-0", "heat-1", "heat-5"]
 
 
-def test_a_task_page_shows_why_and_what_happened(somebody: httpx.Client) -> None:
-    page = somebody.get(f"/tasks/{TASK + 2}", params={"evaluate": "true"}).text
+def test_a_task_page_shows_why_and_what_happened(logged_in_client: httpx.Client) -> None:
+    page = logged_in_client.get(f"/tasks/{TASK + 2}", params={"evaluate": "true"}).text
     assert "What would help" in page and "<svg" in page and "why-not" in page and "History" in page
 
 
 @pytest.mark.parametrize("address", [f"/tasks/{TASK + 2}", "/queues/ALPHA_MCORE"])
-def test_evaluating_is_offered_only_with_a_login(somebody: httpx.Client, stranger: httpx.Client, address: str) -> None:
-    assert "?evaluate=true" in somebody.get(address).text
+def test_evaluating_is_offered_only_with_a_login(
+    logged_in_client: httpx.Client, stranger: httpx.Client, address: str
+) -> None:
+    assert "?evaluate=true" in logged_in_client.get(address).text
     page = stranger.get(address)
     assert page.status_code == 200 and "evaluate" not in page.text
     assert stranger.get(address, params={"evaluate": "true"}).status_code == 401

@@ -14,8 +14,10 @@ from tests.cli.commands import runner
 from tests.web.test_other_pages import without_time
 
 
-def test_api_and_command_agree(somebody: httpx.Client, decided: Database, capsys: pytest.CaptureFixture[str]) -> None:
-    answer = somebody.get("/api/v1/shadow", params={"last_h": 48, "max_age_h": 3})
+def test_api_and_command_agree(
+    logged_in_client: httpx.Client, decided: Database, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer = logged_in_client.get("/api/v1/shadow", params={"last_h": 48, "max_age_h": 3})
     assert answer.status_code == 200, answer.text
     document = runner(capsys, "--db", decided.url)("shadow", "--last", "48h", "--max-age", "3h", "--json").document
     assert _timeless(answer.json()) == _timeless(document)
@@ -36,30 +38,32 @@ def _timeless(document: dict[str, Any]) -> dict[str, Any]:
         ({"brokerage": "production_job"}, 200),
     ],
 )
-def test_parameters_are_checked(somebody: httpx.Client, params: dict[str, Any], status: int) -> None:
-    assert somebody.get("/api/v1/shadow", params=params).status_code == status
+def test_parameters_are_checked(logged_in_client: httpx.Client, params: dict[str, Any], status: int) -> None:
+    assert logged_in_client.get("/api/v1/shadow", params=params).status_code == status
 
 
-def test_the_page_shows_the_gate(somebody: httpx.Client) -> None:
-    page = somebody.get("/shadow")
+def test_the_page_shows_the_gate(logged_in_client: httpx.Client) -> None:
+    page = logged_in_client.get("/shadow")
     assert page.status_code == 200, page.text
     for words in ("the gate stays closed", "Criteria of gate.yaml", "agreement, lower bound", "What was compared"):
         assert words in page.text, words
     assert page.text.count("<h1>") == 1 and page.text.count("<table") == page.text.count("<caption>")
-    first = somebody.get("/shadow", headers={"Accept": "application/json"}).json()
-    second = somebody.get("/api/v1/shadow/gate").json()
+    first = logged_in_client.get("/shadow", headers={"Accept": "application/json"}).json()
+    second = logged_in_client.get("/api/v1/shadow/gate").json()
     first["shadow"], second["shadow"] = _timeless(first["shadow"]), _timeless(second["shadow"])
     assert without_time(first) == without_time(second)
     assert first["passed"] is False and first["gate"]["limits"]["agreement"] == 0.95
 
 
-def test_long_comparisons_are_left_to_the_command(somebody: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_comparisons_are_left_to_the_command(
+    logged_in_client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(shadow, "MOST_DECISIONS", 2)
-    page = somebody.get("/shadow")
+    page = logged_in_client.get("/shadow")
     assert page.status_code == 200, page.text
     for words in ("more than 2 decisions", "in the last 7 days", "broker shadow --gate gate.yaml"):
         assert words in page.text, words
-    assert somebody.get("/shadow", params={"format": "json"}).json() == {"days": 7, "more_than_decisions": 2}
+    assert logged_in_client.get("/shadow", params={"format": "json"}).json() == {"days": 7, "more_than_decisions": 2}
 
 
 def test_a_verdict_is_cached_for_a_minute_by_criteria(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,7 +47,7 @@ def simulate_arguments(decided: Database, tmp_path_factory: pytest.TempPathFacto
 
 def test_command_api_and_page_show_the_same_figures(
     simulate_arguments: tuple[str, ...],
-    somebody: httpx.Client,
+    logged_in_client: httpx.Client,
     stranger: httpx.Client,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -56,7 +56,7 @@ def test_command_api_and_page_show_the_same_figures(
     number = re.search(r"stored: simulation (\d+)", result.err)
     assert number is not None, result.err
     documents = [json.loads(line) for line in result.out.splitlines()]
-    answer = somebody.get(f"/api/v1/simulations/{number[1]}")
+    answer = logged_in_client.get(f"/api/v1/simulations/{number[1]}")
     simulation = answer.json()
     assert answer.status_code == 200, answer.text
     for document, policy in zip(documents, simulation["policies"], strict=True):
@@ -66,16 +66,16 @@ def test_command_api_and_page_show_the_same_figures(
         verdicts = {name: difference.pop("verdict") for name, difference in policy["differences"].items()}
         assert policy["differences"] == document["differences"]
         assert set(verdicts.values()) <= {"better", "worse", "no_difference", "not_known"}
-    page = somebody.get(f"/simulations/{number[1]}")
+    page = logged_in_client.get(f"/simulations/{number[1]}")
     check_page(page, documents)
-    as_json = somebody.get(f"/simulations/{number[1]}", headers={"Accept": "application/json"})
-    assert as_json.json() == somebody.get(f"/api/v1/simulations/{number[1]}").json()
+    as_json = logged_in_client.get(f"/simulations/{number[1]}", headers={"Accept": "application/json"})
+    assert as_json.json() == logged_in_client.get(f"/api/v1/simulations/{number[1]}").json()
     headers = {"If-None-Match": answer.headers["etag"]}
-    assert somebody.get(f"/api/v1/simulations/{number[1]}", headers=headers).status_code == 304
+    assert logged_in_client.get(f"/api/v1/simulations/{number[1]}", headers=headers).status_code == 304
     assert stranger.get(f"/api/v1/simulations/{number[1]}").json()["subject"] == "***"
-    list_page = somebody.get("/simulations").text
+    list_page = logged_in_client.get("/simulations").text
     assert f'href="/simulations/{number[1]}"' in list_page and "random, least_loaded" in list_page
-    assert f'href="/simulations/{number[1]}"' in somebody.get(f"/runs/{number[1]}").text
+    assert f'href="/simulations/{number[1]}"' in logged_in_client.get(f"/runs/{number[1]}").text
 
 
 def check_page(page: httpx.Response, documents: list[dict[str, Any]]) -> None:
@@ -100,10 +100,10 @@ def check_page(page: httpx.Response, documents: list[dict[str, Any]]) -> None:
     assert page.text.count("<table") == page.text.count("<caption>") and page.text.count("<h1>") == 1
 
 
-def test_a_page_of_many_policies_and_shares_stays_small(decided: Database, somebody: httpx.Client) -> None:
+def test_a_page_of_many_policies_and_shares_stays_small(decided: Database, logged_in_client: httpx.Client) -> None:
     with decided.begin() as connection:
         number = keep_simulation(connection, "a policy of somebody", others=7, curves=20)
-    page = somebody.get(f"/simulations/{number}")
+    page = logged_in_client.get(f"/simulations/{number}")
     assert page.status_code == 200 and len(page.content) < 150_000, len(page.content)
     assert page.text.count("<polyline") == MOST_LINES * MOST_CURVES
     assert f"{20 - MOST_CURVES} more curves" in page.text
@@ -111,8 +111,8 @@ def test_a_page_of_many_policies_and_shares_stays_small(decided: Database, someb
 
 
 @pytest.mark.parametrize("address", ["/simulations/999999", "/api/v1/simulations/999999"])
-def test_an_unknown_simulation_is_not_found(somebody: httpx.Client, address: str) -> None:
-    assert somebody.get(address).status_code == 404
+def test_an_unknown_simulation_is_not_found(logged_in_client: httpx.Client, address: str) -> None:
+    assert logged_in_client.get(address).status_code == 404
 
 
 def curve(policies: int) -> Curve:

@@ -43,7 +43,7 @@ def site(make_site: Any) -> Any:
 
 
 @pytest.fixture
-def ask(site: Any, tmp_path: Path) -> Iterator[Ask]:
+def query_demo(site: Any, tmp_path: Path) -> Iterator[Ask]:
     """Runs a cycle with a token and an origin."""
     from datetime import UTC
 
@@ -73,18 +73,18 @@ def ask(site: Any, tmp_path: Path) -> Iterator[Ask]:
 MEMBER = ("atlas", "atlas/production")
 
 
-def test_with_role_in_the_origin_panda_ends_the_jobs_once(site: Any, ask: Ask) -> None:
-    record = ask(MEMBER, origin="atlas:production")
+def test_with_role_in_the_origin_panda_ends_the_jobs_once(site: Any, query_demo: Ask) -> None:
+    record = query_demo(MEMBER, origin="atlas:production")
     assert (record.outcome, record.error) == ("done", None)
     assert (record.counts["due"], record.counts["reassigned"], record.counts["skipped"]) == (JOBS, JOBS, 0)
     assert site.rows(ENDED) == [("closed", "toreassign", 100, JOBS)]
-    again = ask(MEMBER, origin="atlas:production")
+    again = query_demo(MEMBER, origin="atlas:production")
     assert (again.outcome, again.counts["due"]) == ("done", 0)
 
 
-def test_without_role_in_the_origin_the_error_names_both(site: Any, ask: Ask) -> None:
+def test_without_role_in_the_origin_the_error_names_both(site: Any, query_demo: Ask) -> None:
     """PanDA answers success, with False for each job: the token has the role, but nobody has asked for it."""
-    record = ask(MEMBER, origin="atlas")
+    record = query_demo(MEMBER, origin="atlas")
     assert record.outcome != "done"
     for said in (f"refused all of {JOBS} jobs", "Grid Broker", "no production role (origin atlas)", "atlas:production"):
         assert said in str(record.error)
@@ -100,8 +100,8 @@ def test_without_role_in_the_origin_the_error_names_both(site: Any, ask: Ask) ->
     ],
 )
 def test_a_token_that_panda_refuses_is_an_error_with_its_words(
-    site: Any, ask: Ask, groups: tuple[str, ...], origin: str | None, said: str
+    site: Any, query_demo: Ask, groups: tuple[str, ...], origin: str | None, said: str
 ) -> None:
-    record = ask(groups, **({} if origin is None else {"origin": origin}))
+    record = query_demo(groups, **({} if origin is None else {"origin": origin}))
     assert record.outcome != "done" and said in str(record.error), record.error
     assert site.rows(ENDED) == []

@@ -51,12 +51,14 @@ def load_due_jobs(database: Database) -> None:
 
 
 @pytest.mark.slow
-def test_panda_is_asked_and_its_tables_are_left_alone(shared: Database, panda: PlayedPanda, tmp_path: Path) -> None:
-    load_due_jobs(shared)
+def test_panda_is_asked_and_its_tables_are_left_alone(
+    shared_database: Database, panda: PlayedPanda, tmp_path: Path
+) -> None:
+    load_due_jobs(shared_database)
     token = tmp_path / "token"
     token.write_text("secret\n", encoding="ascii")
     record, objects = run(
-        shared, "timeouts", options=panda.options(bearer_token_file=str(token), origin="atlas:production")
+        shared_database, "timeouts", options=panda.options(bearer_token_file=str(token), origin="atlas:production")
     )
     assert (record.outcome, record.error) == ("done", None)
     assert panda.bodies == [
@@ -70,14 +72,14 @@ def test_panda_is_asked_and_its_tables_are_left_alone(shared: Database, panda: P
         "atlas:production",
     )
     # PanDA moves the jobs itself
-    assert column(shared, LIVE) == [1, 2, 3, 4, 5]
-    assert column(shared, ACTIONS) == [
+    assert column(shared_database, LIVE) == [1, 2, 3, 4, 5]
+    assert column(shared_database, ACTIONS) == [
         "1 reassigned 51 closed panda_api", "5 reassigned 51 closed panda_api",
         "2 killed 2 closed panda_api", "3 killed 2 running panda_api",
     ]  # fmt: skip
-    assert column(shared, "SELECT concat_ws(' ', jeditaskid, datasetid, queue) FROM broker.rebrokered_from") == [
-        "1 10 Q"
-    ]
+    assert column(
+        shared_database, "SELECT concat_ws(' ', jeditaskid, datasetid, queue) FROM broker.rebrokered_from"
+    ) == ["1 10 Q"]
     assert {item["pandaid"]: item["through"] for item in objects} == {
         1: "panda_api", 2: "panda_api", 3: "panda_api", 5: "panda_api"
     }  # fmt: skip
@@ -85,67 +87,73 @@ def test_panda_is_asked_and_its_tables_are_left_alone(shared: Database, panda: P
     assert (record.counts["due"], record.counts["left_to_panda"], record.counts["failed"]) == (4, 1, 0)
 
 
-def test_a_dry_run_asks_nothing_and_needs_no_server(shared: Database, panda: PlayedPanda) -> None:
-    load_due_jobs(shared)
-    record, objects = run(shared, "timeouts", dry=True, options=panda.options())
-    assert (record.outcome, len(objects), panda.asked, column(shared, ACTIONS)) == ("done", 4, [], [])
+def test_a_dry_run_asks_nothing_and_needs_no_server(shared_database: Database, panda: PlayedPanda) -> None:
+    load_due_jobs(shared_database)
+    record, objects = run(shared_database, "timeouts", dry=True, options=panda.options())
+    assert (record.outcome, len(objects), panda.asked, column(shared_database, ACTIONS)) == ("done", 4, [], [])
     assert record.counts["left_to_panda"] == 1
-    assert run(shared, "timeouts", dry=True, options={"through": "panda_api"})[0].outcome == "done"
+    assert run(shared_database, "timeouts", dry=True, options={"through": "panda_api"})[0].outcome == "done"
 
 
-def test_without_a_server_nothing_is_done(shared: Database) -> None:
-    load_due_jobs(shared)
-    record, _ = run(shared, "timeouts", job_generation="jedi")
+def test_without_a_server_nothing_is_done(shared_database: Database) -> None:
+    load_due_jobs(shared_database)
+    record, _ = run(shared_database, "timeouts", job_generation="jedi")
     assert record.outcome != "done" and "none is named" in str(record.error)
-    assert (column(shared, LIVE), column(shared, ACTIONS)) == ([1, 2, 3, 4, 5], [])
+    assert (column(shared_database, LIVE), column(shared_database, ACTIONS)) == ([1, 2, 3, 4, 5], [])
 
 
-def test_jobs_that_panda_refuses_are_counted_and_not_recorded(shared: Database, panda: PlayedPanda) -> None:
-    load_due_jobs(shared)
+def test_jobs_that_panda_refuses_are_counted_and_not_recorded(shared_database: Database, panda: PlayedPanda) -> None:
+    load_due_jobs(shared_database)
     panda.respond = lambda body: (200, {"success": True, "data": [job_id != 5 for job_id in body["job_ids"]]})
-    record, objects = run(shared, "timeouts", options=panda.options())
+    record, objects = run(shared_database, "timeouts", options=panda.options())
     assert record.counts["skipped"] == 1 and 5 not in [item["pandaid"] for item in objects]
-    assert [line.split()[0] for line in column(shared, ACTIONS)] == ["1", "2", "3"]
+    assert [line.split()[0] for line in column(shared_database, ACTIONS)] == ["1", "2", "3"]
 
 
 @pytest.mark.parametrize("origin", [None, "atlas"])
 def test_without_the_production_role_the_error_names_role_and_origin(
-    shared: Database, panda: PlayedPanda, origin: str | None
+    shared_database: Database, panda: PlayedPanda, origin: str | None
 ) -> None:
-    load_due_jobs(shared)
+    load_due_jobs(shared_database)
     panda.respond, panda.production = says_no, False
-    record, _ = run(shared, "timeouts", options=panda.options(origin=origin))
+    record, _ = run(shared_database, "timeouts", options=panda.options(origin=origin))
     assert record.outcome != "done"
     assert "refused all of 2 jobs" in str(record.error) and "no production role" in str(record.error)
     assert (f"origin {origin}" if origin else "no origin") in str(record.error)
     assert "atlas:production" in str(record.error)
     # no other request follows, since it would be refused as well
     assert [path for path, *_ in panda.asked] == [KILLS, WHO]
-    assert column(shared, ACTIONS) == []
+    assert column(shared_database, ACTIONS) == []
 
 
-def test_jobs_that_are_all_refused_in_spite_of_the_role_are_an_error_too(shared: Database, panda: PlayedPanda) -> None:
-    load_due_jobs(shared)
+def test_jobs_that_are_all_refused_in_spite_of_the_role_are_an_error_too(
+    shared_database: Database, panda: PlayedPanda
+) -> None:
+    load_due_jobs(shared_database)
     panda.respond = says_no
-    record, _ = run(shared, "timeouts", options=panda.options(origin="atlas:production"))
+    record, _ = run(shared_database, "timeouts", options=panda.options(origin="atlas:production"))
     assert record.outcome != "done" and "refused all of 4 jobs" in str(record.error)
     assert "with production role (origin atlas:production)" in str(record.error)
     assert [path for path, *_ in panda.asked] == [KILLS, WHO, KILLS]
 
 
-def test_a_first_request_that_is_refused_does_not_stop_the_others(shared: Database, panda: PlayedPanda) -> None:
-    load_due_jobs(shared)
+def test_a_first_request_that_is_refused_does_not_stop_the_others(
+    shared_database: Database, panda: PlayedPanda
+) -> None:
+    load_due_jobs(shared_database)
     panda.respond = lambda body: says_no(body) if body["code"] == 51 else says_yes(body)
-    record, _ = run(shared, "timeouts", options=panda.options())
+    record, _ = run(shared_database, "timeouts", options=panda.options())
     assert (record.outcome, record.counts["skipped"], record.counts["killed"]) == ("done", 2, 2)
-    assert [line.split()[0] for line in column(shared, ACTIONS)] == ["2", "3"]
+    assert [line.split()[0] for line in column(shared_database, ACTIONS)] == ["2", "3"]
 
 
-def test_a_job_of_the_event_service_is_ended_by_the_first_of_its_values(shared: Database, panda: PlayedPanda) -> None:
-    load_due_jobs(shared)
+def test_a_job_of_the_event_service_is_ended_by_the_first_of_its_values(
+    shared_database: Database, panda: PlayedPanda
+) -> None:
+    load_due_jobs(shared_database)
     panda.respond = lambda body: (200, {"success": True, "data": [[True, [], 0, None] for _ in body["job_ids"]]})
-    record, _ = run(shared, "timeouts", options=panda.options())
-    assert record.counts["skipped"] == 0 and len(column(shared, ACTIONS)) == 4
+    record, _ = run(shared_database, "timeouts", options=panda.options())
+    assert record.counts["skipped"] == 0 and len(column(shared_database, ACTIONS)) == 4
 
 
 @pytest.mark.parametrize(
@@ -163,31 +171,33 @@ def test_a_job_of_the_event_service_is_ended_by_the_first_of_its_values(shared: 
     ],
 )
 def test_a_server_that_does_not_end_jobs_fails_the_cycle(
-    shared: Database, panda: PlayedPanda, status: int, answer: Any, message: str
+    shared_database: Database, panda: PlayedPanda, status: int, answer: Any, message: str
 ) -> None:
-    load_due_jobs(shared)
+    load_due_jobs(shared_database)
     panda.respond = lambda body: (status, answer)
-    record, _ = run(shared, "timeouts", options=panda.options())
+    record, _ = run(shared_database, "timeouts", options=panda.options())
     assert record.outcome != "done" and message in str(record.error)
-    assert (len(panda.asked), column(shared, ACTIONS)) == (1, [])
+    assert (len(panda.asked), column(shared_database, ACTIONS)) == (1, [])
 
 
-def test_jobs_ended_before_a_failure_are_recorded(shared: Database, panda: PlayedPanda) -> None:
-    load_due_jobs(shared)
+def test_jobs_ended_before_a_failure_are_recorded(shared_database: Database, panda: PlayedPanda) -> None:
+    load_due_jobs(shared_database)
     panda.respond = lambda body: (200, {"success": body["code"] == 51, "data": [True for _ in body["job_ids"]]})
-    record, _ = run(shared, "timeouts", options=panda.options(jobs_of_a_request=1))
+    record, _ = run(shared_database, "timeouts", options=panda.options(jobs_of_a_request=1))
     assert record.outcome == "done" and "wait for the next cycle" in record.notes[0]
     assert [body["job_ids"] for body in panda.bodies] == [[1], [2]]
-    assert [line.split()[0] for line in column(shared, ACTIONS)] == ["1"]
+    assert [line.split()[0] for line in column(shared_database, ACTIONS)] == ["1"]
 
 
-def test_fast_rebrokerage_uses_its_own_code_and_the_share_settles(shared: Database, panda: PlayedPanda) -> None:
+def test_fast_rebrokerage_uses_its_own_code_and_the_share_settles(
+    shared_database: Database, panda: PlayedPanda
+) -> None:
     jobs = [*(job(number) for number in range(1, 15)), job(100, "running")]
-    fill(shared, jobs, config=[config("FAST_REBRO_THRESHOLD_NQUEUE_MC", 10)])
-    record, _ = run(shared, "fast_rebrokerage", options=panda.options())
+    fill(shared_database, jobs, config=[config("FAST_REBRO_THRESHOLD_NQUEUE_MC", 10)])
+    record, _ = run(shared_database, "fast_rebrokerage", options=panda.options())
     assert (record.outcome, record.counts["moved"]) == ("done", 4)
     assert panda.bodies == [{"job_ids": [14, 13, 12, 11], "code": 10, "kill_options": ["keepUnmerged"]}]
-    assert run(shared, "fast_rebrokerage", options=panda.options())[1][0]["exempt"] == "settling"
+    assert run(shared_database, "fast_rebrokerage", options=panda.options())[1][0]["exempt"] == "settling"
     assert len(panda.asked) == 1
 
 

@@ -23,10 +23,10 @@ SHARES = ("Simulation", "Reprocessing", "Group Analysis", "Express", None)
 
 
 @pytest.fixture(scope="module")
-def grid(shared: Database) -> Database:
+def grid(shared_database: Database) -> Database:
     """The example grid with five shares and a work queue that is counted by itself."""
-    load_grid(shared)
-    with shared.begin() as connection:
+    load_grid(shared_database)
+    with shared_database.begin() as connection:
         tasks = list(connection.execute(sa.text("SELECT jeditaskid FROM doma_panda.jedi_tasks ORDER BY 1")).scalars())
         for at, task in enumerate(tasks):
             query = "UPDATE doma_panda.jedi_tasks SET gshare = :share, workqueue_id = :queue WHERE jeditaskid = :task"
@@ -35,7 +35,7 @@ def grid(shared: Database) -> Database:
         columns = "(queue_id, queue_name, queue_function) VALUES (7, 'own', 'Resource')"
         connection.execute(sa.text("DELETE FROM doma_panda.jedi_work_queue WHERE queue_id = 7"))
         connection.execute(sa.text(f"INSERT INTO doma_panda.jedi_work_queue {columns}"))
-    return shared
+    return shared_database
 
 
 def decisions_of(database: Database, part: Part, agent: str = AGENT) -> list[dict[str, Any]]:

@@ -17,9 +17,9 @@ TEN_MINUTES = timedelta(minutes=10)
 
 
 @pytest.fixture
-def database(shared: Database) -> Database:
+def database(shared_database: Database) -> Database:
     """One database for all tests; each test fills it anew."""
-    return shared
+    return shared_database
 
 
 def moment(minutes: float) -> str:

@@ -31,7 +31,7 @@ def outcomes(database: Database, jobs: list[dict[str, Any]], **tables: Any) -> l
     return [item["outcome"] for item in objects]
 
 
-def test_a_submission_without_progress_goes_as_a_whole(shared: Database) -> None:
+def test_a_submission_without_progress_goes_as_a_whole(shared_database: Database) -> None:
     jobs = [
         user_job(n, status) for n, status in enumerate(("starting", "activated", "activated", "defined", "assigned"), 1)
     ]
@@ -42,10 +42,10 @@ def test_a_submission_without_progress_goes_as_a_whole(shared: Database) -> None
         job(13, jobdefinitionid=5, jeditaskid=2),
     ]
     log = [log_row(1, OLD), log_row(1, YOUNG, "starting"), log_row(2, YOUNG)]
-    fill(shared, [*jobs, *others], jobs_statuslog=log)
-    record, objects = run(shared, NAME, dry=True)
-    assert (record.outcome, closed_jobs(shared)) == ("done", [])
-    record, written_objects = run(shared, NAME)
+    fill(shared_database, [*jobs, *others], jobs_statuslog=log)
+    record, objects = run(shared_database, NAME, dry=True)
+    assert (record.outcome, closed_jobs(shared_database)) == ("done", [])
+    record, written_objects = run(shared_database, NAME)
     assert [(item["queue"], item["outcome"]) for item in written_objects] == [("Q", "rebrokered"), ("R", "fresh")]
     assert written_objects[0] == objects[0] | {"dry_run": False, "moved": 5}
     assert objects[0] | {"picked": 0} == {
@@ -54,11 +54,11 @@ def test_a_submission_without_progress_goes_as_a_whole(shared: Database) -> None
         "exempt": None, "picked": 0, "dry_run": True, "moved": 0, "skipped": 0,
     }  # fmt: skip
     assert objects[0]["picked"] == [5, 4, 3, 2, 1]
-    assert closed_jobs(shared) == [1, 2, 3, 4, 5]
+    assert closed_jobs(shared_database) == [1, 2, 3, 4, 5]
     actions = "SELECT DISTINCT concat_ws(' ', rule, action, code, value_s, limit_s) FROM broker.job_actions"
-    assert column(shared, actions) == ["analysis_rebrokerage reassigned 51 57600 43200"]
-    assert column(shared, "SELECT DISTINCT jobsubstatus FROM doma_panda.jobsarchived4") == ["toreassign"]
-    second, objects = run(shared, NAME)
+    assert column(shared_database, actions) == ["analysis_rebrokerage reassigned 51 57600 43200"]
+    assert column(shared_database, "SELECT DISTINCT jobsubstatus FROM doma_panda.jobsarchived4") == ["toreassign"]
+    second, objects = run(shared_database, NAME)
     assert (second.counts["moved"], [item["queue"] for item in objects]) == (0, ["R"])
 
 
@@ -83,11 +83,11 @@ ACTIVATED: list[tuple[dict[str, Any], list[str], str | None]] = [
 ]
 
 
-def test_activated_jobs(shared: Database) -> None:
+def test_activated_jobs(shared_database: Database) -> None:
     jobs = [user_job(n, **{"jeditaskid": n, **columns}) for n, (columns, _, _) in enumerate(ACTIVATED)]
     log = [log_row(n, time) for n, (_, times, _) in enumerate(ACTIVATED) for time in times]
-    fill(shared, jobs, jobs_statuslog=log)
-    record, objects = run(shared, NAME, dry=True)
+    fill(shared_database, jobs, jobs_statuslog=log)
+    record, objects = run(shared_database, NAME, dry=True)
     assert record.error is None
     outcome_by_task = {item["jeditaskid"]: item["outcome"] for item in objects}
     for n, (columns, times, outcome) in enumerate(ACTIVATED):
@@ -95,17 +95,19 @@ def test_activated_jobs(shared: Database) -> None:
     assert outcome_by_task == {}
 
 
-def test_defined_jobs_wait_since_the_last_of_them_was_created(shared: Database) -> None:
+def test_defined_jobs_wait_since_the_last_of_them_was_created(shared_database: Database) -> None:
     defined = [user_job(1, "defined", jobsetid=None), user_job(2, "assigned", creationtime=LIMIT)]
-    assert outcomes(shared, defined) == ["rebrokered"]
-    assert outcomes(shared, [*defined, user_job(3, "defined", creationtime=YOUNG)]) == ["fresh"]
+    assert outcomes(shared_database, defined) == ["rebrokered"]
+    assert outcomes(shared_database, [*defined, user_job(3, "defined", creationtime=YOUNG)]) == ["fresh"]
     # jobs younger than three hours delay no set
-    assert outcomes(shared, [*defined, user_job(3, "defined", creationtime="2026-08-01T09:00:00")]) == ["rebrokered"]
-    assert outcomes(shared, [user_job(3, "defined", creationtime=None)]) == []
+    assert outcomes(shared_database, [*defined, user_job(3, "defined", creationtime="2026-08-01T09:00:00")]) == [
+        "rebrokered"
+    ]
+    assert outcomes(shared_database, [user_job(3, "defined", creationtime=None)]) == []
     # neither does a set that is activated elsewhere, unless it waits for more than three hours
     elsewhere = user_job(9, computingsite="R", statechangetime="2026-08-01T09:00:00")
-    assert outcomes(shared, [*defined, elsewhere]) == ["too_young", "rebrokered"]
-    assert outcomes(shared, [*defined, elsewhere | {"statechangetime": "2026-08-01T08:59:59"}]) == ["fresh"]
+    assert outcomes(shared_database, [*defined, elsewhere]) == ["too_young", "rebrokered"]
+    assert outcomes(shared_database, [*defined, elsewhere | {"statechangetime": "2026-08-01T08:59:59"}]) == ["fresh"]
 
 
 ACTIVITY: list[tuple[dict[str, Any], str]] = [
@@ -123,19 +125,19 @@ ACTIVITY: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-def test_recent_activity_of_the_same_submission_holds_it(shared: Database) -> None:
+def test_recent_activity_of_the_same_submission_holds_it(shared_database: Database) -> None:
     recent = {"prodsourcelabel": "x", "statechangetime": RECENT, "jobstatus": "running"}
     busy = [user_job(100 + n, **{**recent, "jeditaskid": n, **columns}) for n, (columns, _) in enumerate(ACTIVITY)]
     ended = [item for item in busy if item["jobstatus"] in ("finished", "closed", "failed")]
     jobs = [user_job(n, jeditaskid=n) for n in range(len(ACTIVITY))]
-    fill(shared, [*jobs, *(item for item in busy if item not in ended)], jobsarchived4=ended)
-    _, objects = run(shared, NAME, dry=True)
+    fill(shared_database, [*jobs, *(item for item in busy if item not in ended)], jobsarchived4=ended)
+    _, objects = run(shared_database, NAME, dry=True)
     outcome_by_task = {item["jeditaskid"]: item["outcome"] for item in objects}
     for n, (columns, outcome) in enumerate(ACTIVITY):
         assert outcome_by_task[n] == outcome, columns
 
 
-def test_groups_have_their_own_timeout_and_queues_their_exceptions(shared: Database) -> None:
+def test_groups_have_their_own_timeout_and_queues_their_exceptions(shared_database: Database) -> None:
     groups = {"own": 20, "zero": 0}
     rows = [config("ANALY_TIMEOUT", 15)] + [config(f"ANALY_TIMEOUT_{name}", hours) for name, hours in groups.items()]
     limits = {None: 15, "none": 15, "own": 20, "zero": 15}
@@ -146,37 +148,42 @@ def test_groups_have_their_own_timeout_and_queues_their_exceptions(shared: Datab
         for n, name in enumerate(queues)
         if name != "Q"
     ]
-    fill(shared, jobs + others, config=rows, schedconfig_json=[queue(name, **data) for name, data in queues.items()])
-    _, objects = run(shared, NAME)
+    fill(
+        shared_database,
+        jobs + others,
+        config=rows,
+        schedconfig_json=[queue(name, **data) for name, data in queues.items()],
+    )
+    _, objects = run(shared_database, NAME)
     assert {item["workinggroup"]: item["limit_s"] / 3600 for item in objects if item["queue"] == "Q"} == limits
     assert [item["outcome"] for item in objects] == [
         "rebrokered", "rebrokered", "fresh", "rebrokered", "exempt", "exempt", "rebrokered",
     ]  # fmt: skip
     assert [item["exempt"] for item in objects[3:]] == [None, "paused", "disableReassign", None]
-    assert closed_jobs(shared) == [1, 2, 4, 12]
+    assert closed_jobs(shared_database) == [1, 2, 4, 12]
 
 
-def test_only_requested_tasks_are_considered(shared: Database) -> None:
-    fill(shared, [user_job(1), user_job(2, jeditaskid=2)])
-    assert [item["picked"] for item in run(shared, NAME, tasks=(2,))[1]] == [[2]]
-    fill(shared, [user_job(1)], schedconfig_json=[])
-    record, _ = run(shared, NAME)
-    assert (record.outcome, closed_jobs(shared)) == ("refused", [])
+def test_only_requested_tasks_are_considered(shared_database: Database) -> None:
+    fill(shared_database, [user_job(1), user_job(2, jeditaskid=2)])
+    assert [item["picked"] for item in run(shared_database, NAME, tasks=(2,))[1]] == [[2]]
+    fill(shared_database, [user_job(1)], schedconfig_json=[])
+    record, _ = run(shared_database, NAME)
+    assert (record.outcome, closed_jobs(shared_database)) == ("refused", [])
 
 
-def test_zero_hours_are_taken_literally(shared: Database) -> None:
+def test_zero_hours_are_taken_literally(shared_database: Database) -> None:
     young = user_job(1, statechangetime="2026-08-01T08:59:59")
-    assert outcomes(shared, [young], config=[config("ANALY_TIMEOUT", 0)]) == ["rebrokered"]
+    assert outcomes(shared_database, [young], config=[config("ANALY_TIMEOUT", 0)]) == ["rebrokered"]
 
 
-def test_a_job_that_changed_meanwhile_stays(shared: Database) -> None:
-    fill(shared, [user_job(1), user_job(2)])
+def test_a_job_that_changed_meanwhile_stays(shared_database: Database) -> None:
+    fill(shared_database, [user_job(1), user_job(2)])
 
     def start() -> None:
-        with shared.begin() as connection:
+        with shared_database.begin() as connection:
             connection.execute(sa.text("UPDATE doma_panda.jobsactive4 SET jobstatus = 'running' WHERE pandaid = 2"))
 
     fault_points.arm_action("before_write", start)
-    record, objects = run(shared, NAME)
+    record, objects = run(shared_database, NAME)
     assert (objects[0]["moved"], objects[0]["skipped"], record.counts["skipped"]) == (1, 1, 1)
-    assert closed_jobs(shared) == [1]
+    assert closed_jobs(shared_database) == [1]

@@ -37,8 +37,8 @@ _JOBS = """
 @pytest.fixture(autouse=True)
 def no_cycles_yet(request: pytest.FixtureRequest) -> None:
     """Remove the cycles and pauses that other tests left."""
-    if "shared" in request.fixturenames:
-        execute(request.getfixturevalue("shared"), "TRUNCATE broker.agent_runs, broker.agent_pauses")
+    if "shared_database" in request.fixturenames:
+        execute(request.getfixturevalue("shared_database"), "TRUNCATE broker.agent_runs, broker.agent_pauses")
 
 
 @pytest.mark.parametrize(
@@ -105,13 +105,15 @@ def alarms(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
     ("due", "not_due", "ended"),
     [(0, 50, 0), (100, 0, 100), (101, 0, 100), (101, 2000, 101), (10_000, 0, 500), (10_000, 2000, 600)],
 )
-def test_timeouts(shared: Database, caplog: pytest.LogCaptureFixture, due: int, not_due: int, ended: int) -> None:
-    store(shared, [])
-    add_jobs(shared, 1, due, due=True)
-    add_jobs(shared, 100_001, 100_000 + not_due, due=False)
-    dry = cycle(shared, "timeouts", dry=True)
+def test_timeouts(
+    shared_database: Database, caplog: pytest.LogCaptureFixture, due: int, not_due: int, ended: int
+) -> None:
+    store(shared_database, [])
+    add_jobs(shared_database, 1, due, due=True)
+    add_jobs(shared_database, 100_001, 100_000 + not_due, due=False)
+    dry = cycle(shared_database, "timeouts", dry=True)
     assert (dry.counts["due"], alarms(caplog)) == (due, [])
-    record = cycle(shared, "timeouts")
+    record = cycle(shared_database, "timeouts")
     assert (record.outcome, record.error) == ("done", None)
     assert (record.counts["due"], record.counts["failed"]) == (due, ended)
     assert record.counts.get("held_back", 0) == due - ended
@@ -129,15 +131,15 @@ def test_timeouts(shared: Database, caplog: pytest.LogCaptureFixture, due: int, 
 
 
 def test_held_back_jobs_go_in_the_next_cycles_or_at_once_when_forced(
-    shared: Database, caplog: pytest.LogCaptureFixture
+    shared_database: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
-    store(shared, [])
-    add_jobs(shared, 1, 1000, due=True)
-    assert [cycle(shared, "timeouts").counts["failed"] for _ in range(2)] == [100, 100]
+    store(shared_database, [])
+    add_jobs(shared_database, 1, 1000, due=True)
+    assert [cycle(shared_database, "timeouts").counts["failed"] for _ in range(2)] == [100, 100]
     assert len(alarms(caplog)) == 2
-    assert cycle(shared, "timeouts", force=True).counts["failed"] == 800
-    add_jobs(shared, 2001, 3000, due=True)
-    assert cycle(shared, "timeouts", brake_share=1).counts["failed"] == 1000
+    assert cycle(shared_database, "timeouts", force=True).counts["failed"] == 800
+    add_jobs(shared_database, 2001, 3000, due=True)
+    assert cycle(shared_database, "timeouts", brake_share=1).counts["failed"] == 1000
     assert alarms(caplog) == []
 
 
@@ -235,23 +237,23 @@ def test_agents_that_remove_rows_pause_as_well(database: Database, name: str, br
     assert braked in reason
 
 
-def test_fast_rebrokerage(shared: Database, caplog: pytest.LogCaptureFixture) -> None:
-    fill(shared, [*(job(n) for n in range(1, 301)), job(400, "running")], config=[KEY])
-    record = cycle(shared, "fast_rebrokerage")
+def test_fast_rebrokerage(shared_database: Database, caplog: pytest.LogCaptureFixture) -> None:
+    fill(shared_database, [*(job(n) for n in range(1, 301)), job(400, "running")], config=[KEY])
+    record = cycle(shared_database, "fast_rebrokerage")
     assert (record.counts["moved"], record.counts["held_back"]) == (100, record.counts["picked"] - 100)
     assert record.counts["picked"] > 200
-    assert len(closed_jobs(shared)) == 100
+    assert len(closed_jobs(shared_database)) == 100
     (alarm,) = alarms(caplog)
     assert (alarm["agent"], alarm["allowed"], alarm["there_are"]) == ("fast_rebrokerage", 100, 301)
 
 
-def test_analysis_rebrokerage(shared: Database, caplog: pytest.LogCaptureFixture) -> None:
-    fill(shared, [user_job(n) for n in range(1, 151)])
-    record = cycle(shared, "analysis_rebrokerage")
+def test_analysis_rebrokerage(shared_database: Database, caplog: pytest.LogCaptureFixture) -> None:
+    fill(shared_database, [user_job(n) for n in range(1, 151)])
+    record = cycle(shared_database, "analysis_rebrokerage")
     assert (record.counts["picked"], record.counts["moved"], record.counts["held_back"]) == (150, 100, 50)
     assert len(alarms(caplog)) == 1
-    assert cycle(shared, "analysis_rebrokerage", force=True).counts["moved"] == 50
-    assert len(closed_jobs(shared)) == 150
+    assert cycle(shared_database, "analysis_rebrokerage", force=True).counts["moved"] == 50
+    assert len(closed_jobs(shared_database)) == 150
 
 
 _INSERTS = {
@@ -303,16 +305,16 @@ def test_cleanup_of_snapshots_over_their_budget(database: Database, caplog: pyte
     assert (alarm["kind"], alarm["due"]) == ("snapshots_over_budget", 129)
 
 
-def test_pools(shared: Database, caplog: pytest.LogCaptureFixture) -> None:
-    emptied(shared)
+def test_pools(shared_database: Database, caplog: pytest.LogCaptureFixture) -> None:
+    emptied(shared_database)
     execute(
-        shared,
+        shared_database,
         "INSERT INTO broker.submit_pools (pool_id, vo, canonical, created_at, last_used_at) "
         "SELECT 'p' || n, 'vo', '{}', :at, :at FROM generate_series(1, 130) AS n",
         at=NOW - timedelta(days=1),
     )
-    record = cycle(shared, "submit_pool_cleanup")
+    record = cycle(shared_database, "submit_pool_cleanup")
     assert record.counts["removed"] == 100
     (alarm,) = alarms(caplog)
     assert (alarm["kind"], alarm["due"], alarm["there_are"]) == ("pools", 130, 130)
-    assert cycle(shared, "submit_pool_cleanup", force=True).counts["removed"] == 30
+    assert cycle(shared_database, "submit_pool_cleanup", force=True).counts["removed"] == 30

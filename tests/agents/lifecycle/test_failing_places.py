@@ -73,37 +73,46 @@ def learn(database: Database, state: str | None, *ends: tuple[int, str, int, int
     ],
 )
 def test_which_jobs_are_taken_back(
-    shared: Database, state: str | None, ends: Any, keys: tuple[str, ...], age_s: float, expected: list[int]
+    shared_database: Database, state: str | None, ends: Any, keys: tuple[str, ...], age_s: float, expected: list[int]
 ) -> None:
-    fill(shared, waiting_jobs(), config=keys_on(*keys))
-    learn(shared, state, *ends, age_s=age_s)
-    dry, _ = run(shared, FAST, dry=True)
-    assert (dry.outcome, dry.counts["where_jobs_fail"], closed_jobs(shared)) == ("done", len(expected), [])
-    record, _ = run(shared, FAST)
-    assert (record.outcome, record.error, closed_jobs(shared)) == ("done", None, expected)
+    fill(shared_database, waiting_jobs(), config=keys_on(*keys))
+    learn(shared_database, state, *ends, age_s=age_s)
+    dry, _ = run(shared_database, FAST, dry=True)
+    assert (dry.outcome, dry.counts["where_jobs_fail"], closed_jobs(shared_database)) == ("done", len(expected), [])
+    record, _ = run(shared_database, FAST)
+    assert (record.outcome, record.error, closed_jobs(shared_database)) == ("done", None, expected)
 
 
-def test_the_reason_is_emitted_once_a_queue(shared: Database) -> None:
-    fill(shared, waiting_jobs(), config=keys_on(*KEYS))
-    learn(shared, "excluded")
-    _, objects = run(shared, FAST)
+def test_the_reason_is_emitted_once_a_queue(shared_database: Database) -> None:
+    fill(shared_database, waiting_jobs(), config=keys_on(*KEYS))
+    learn(shared_database, "excluded")
+    _, objects = run(shared_database, FAST)
     assert [item for item in objects if "reason" in item] == [
         {"queue": "Q", "reason": "queue_unhealthy", "picked": [9, 3, 2, 1], "dry_run": False, "moved": 4, "skipped": 0}
     ]
     query = "SELECT DISTINCT concat_ws(' ', rule, action, code, detail ->> 'failed_jobs', detail ->> 'ended_jobs') FROM"
-    assert column(shared, f"{query} broker.job_actions") == ["failing_places reassigned 10 19 20"]
-    assert run(shared, FAST)[0].counts["where_jobs_fail"] == 0
+    assert column(shared_database, f"{query} broker.job_actions") == ["failing_places reassigned 10 19 20"]
+    assert run(shared_database, FAST)[0].counts["where_jobs_fail"] == 0
 
 
-def test_a_task_pinned_to_a_queue_stays(shared: Database) -> None:
-    fill(shared, waiting_jobs(), config=keys_on(*KEYS), jedi_tasks=[{"jeditaskid": 1, "site": "Q"}, {"jeditaskid": 2}])
-    learn(shared, "excluded")
-    run(shared, FAST)
-    assert closed_jobs(shared) == [9]
+def test_a_task_pinned_to_a_queue_stays(shared_database: Database) -> None:
+    fill(
+        shared_database,
+        waiting_jobs(),
+        config=keys_on(*KEYS),
+        jedi_tasks=[{"jeditaskid": 1, "site": "Q"}, {"jeditaskid": 2}],
+    )
+    learn(shared_database, "excluded")
+    run(shared_database, FAST)
+    assert closed_jobs(shared_database) == [9]
 
 
-def test_the_brake_holds_jobs_back(shared: Database) -> None:
-    fill(shared, [job(number, prodsourcelabel="managed") for number in range(1, 300)], config=keys_on(*KEYS))
-    learn(shared, "excluded")
-    record, _ = run(shared, FAST)
-    assert (record.counts["where_jobs_fail"], record.counts["held_back"], len(closed_jobs(shared))) == (299, 199, 100)
+def test_the_brake_holds_jobs_back(shared_database: Database) -> None:
+    fill(shared_database, [job(number, prodsourcelabel="managed") for number in range(1, 300)], config=keys_on(*KEYS))
+    learn(shared_database, "excluded")
+    record, _ = run(shared_database, FAST)
+    assert (record.counts["where_jobs_fail"], record.counts["held_back"], len(closed_jobs(shared_database))) == (
+        299,
+        199,
+        100,
+    )

@@ -25,8 +25,8 @@ FILES = 4
 
 
 @pytest.fixture
-def database(shared: Database) -> Database:
-    return emptied(shared)
+def database(shared_database: Database) -> Database:
+    return emptied(shared_database)
 
 
 def job(pandaid: int, queue: str | None, status: str = "defined") -> Row:

@@ -55,135 +55,139 @@ def counters(database: Database, datasetid: int = 10) -> dict[str, Any]:
     return row(database, f"SELECT * FROM doma_panda.jedi_datasets WHERE datasetid = {datasetid}")
 
 
-def test_a_finished_job_is_archived_with_its_files_and_counters(shared: Database) -> None:
-    one_job(shared, report(5, data=WRITTEN))
-    record_, objects = run_agent(shared, "completion")
+def test_a_finished_job_is_archived_with_its_files_and_counters(shared_database: Database) -> None:
+    one_job(shared_database, report(5, data=WRITTEN))
+    record_, objects = run_agent(shared_database, "completion")
     assert record_.outcome == "done", record_.error
     assert objects == [
         {"pandaid": 5, "jeditaskid": 1, "queue": "Q", "jobstatus": "finished", "reason": "reported", "code": 0}
     ]
-    archived = row(shared, "SELECT * FROM doma_panda.jobsarchived4")
+    archived = row(shared_database, "SELECT * FROM doma_panda.jobsarchived4")
     assert (archived["jobstatus"], archived["endtime"].hour, archived["modificationtime"].hour) == ("finished", 11, 12)
-    assert rows(shared, "SELECT FROM doma_panda.jobsactive4") == []
-    assert rows(shared, "SELECT pandaid, jobstatus FROM doma_panda.jobs_statuslog") == [(5, "finished")]
-    assert files(shared) == {"file1": "finished", "file4": "ready", "out": "finished", "a.log": "finished"}
+    assert rows(shared_database, "SELECT FROM doma_panda.jobsactive4") == []
+    assert rows(shared_database, "SELECT pandaid, jobstatus FROM doma_panda.jobs_statuslog") == [(5, "finished")]
+    assert files(shared_database) == {"file1": "finished", "file4": "ready", "out": "finished", "a.log": "finished"}
     about = "SELECT guid, fsize, checksum FROM doma_panda.{} WHERE lfn = 'out'"
     for table in ("jedi_dataset_contents", "filestable4"):
-        assert rows(shared, about.format(table)) == [("g", 12, "ad:0a")]
-    counts = counters(shared)
+        assert rows(shared_database, about.format(table)) == [("g", 12, "ad:0a")]
+    counts = counters(shared_database)
     assert (counts["nfilesused"], counts["nfilesfinished"], counts["nfilesfailed"]) == (1, 1, 0)
-    assert [counters(shared, dataset_id)["nfilesfinished"] for dataset_id in (11, 12)] == [1, 1]
-    assert rows(shared, "SELECT FROM doma_panda.job_output_report") == []
-    assert row(shared, "SELECT status FROM doma_panda.jedi_tasks")["status"] == "running"
-    second, objects = run_agent(shared, "completion")
-    assert (second.outcome, objects, counters(shared)["nfilesfinished"]) == ("done", [], 1)
+    assert [counters(shared_database, dataset_id)["nfilesfinished"] for dataset_id in (11, 12)] == [1, 1]
+    assert rows(shared_database, "SELECT FROM doma_panda.job_output_report") == []
+    assert row(shared_database, "SELECT status FROM doma_panda.jedi_tasks")["status"] == "running"
+    second, objects = run_agent(shared_database, "completion")
+    assert (second.outcome, objects, counters(shared_database)["nfilesfinished"]) == ("done", [], 1)
 
 
-def test_a_failed_job_gives_its_input_back_for_another_queue(shared: Database) -> None:
-    one_job(shared, report(5, "failed", {"a.log": WRITTEN["a.log"]}), piloterrorcode=1305, transexitcode="3")
-    _, objects = run_agent(shared, "completion")
+def test_a_failed_job_gives_its_input_back_for_another_queue(shared_database: Database) -> None:
+    one_job(shared_database, report(5, "failed", {"a.log": WRITTEN["a.log"]}), piloterrorcode=1305, transexitcode="3")
+    _, objects = run_agent(shared_database, "completion")
     assert [(item["jobstatus"], item["code"]) for item in objects] == [("failed", 1305)]
-    archived = row(shared, "SELECT * FROM doma_panda.jobsarchived4")
+    archived = row(shared_database, "SELECT * FROM doma_panda.jobsarchived4")
     assert (archived["jobstatus"], archived["piloterrorcode"], archived["transexitcode"]) == ("failed", 1305, "3")
     assert (archived["jobdispatchererrorcode"] or 0, archived["taskbuffererrorcode"] or 0) == (0, 0)
-    assert files(shared) == {"file1": "ready", "file4": "ready", "out": "failed", "a.log": "finished"}
-    file = row(shared, "SELECT * FROM doma_panda.jedi_dataset_contents WHERE fileid = 1")
+    assert files(shared_database) == {"file1": "ready", "file4": "ready", "out": "failed", "a.log": "finished"}
+    file = row(shared_database, "SELECT * FROM doma_panda.jedi_dataset_contents WHERE fileid = 1")
     assert (file["attemptnr"], file["failedattempt"], file["pandaid"]) == (1, 1, 5)
-    counts = counters(shared)
+    counts = counters(shared_database)
     assert (counts["nfilesused"], counts["nfilesfinished"], counts["nfilesfailed"]) == (0, 0, 0)
-    assert [counters(shared, dataset_id)["nfilesfinished"] for dataset_id in (11, 12)] == [0, 1]
-    assert rows(shared, "SELECT jeditaskid, datasetid, queue FROM broker.rebrokered_from") == [(1, 10, "Q")]
-    action = row(shared, "SELECT * FROM broker.job_actions")
+    assert [counters(shared_database, dataset_id)["nfilesfinished"] for dataset_id in (11, 12)] == [0, 1]
+    assert rows(shared_database, "SELECT jeditaskid, datasetid, queue FROM broker.rebrokered_from") == [(1, 10, "Q")]
+    action = row(shared_database, "SELECT * FROM broker.job_actions")
     assert (action["rule"], action["action"], action["code"]) == ("final_report", "failed", 1305)
 
 
 @pytest.mark.parametrize(("attempts", "lost"), [(3, 0), (1, 1)])
-def test_attempts_are_limited(shared: Database, attempts: int, lost: int) -> None:
+def test_attempts_are_limited(shared_database: Database, attempts: int, lost: int) -> None:
     fill(
-        shared,
+        shared_database,
         [held(5)],
         jedi_datasets=[dataset()],
         jedi_dataset_contents=[content(1, 5, maxattempt=attempts)],
         filestable4=[record(5, 1)],
         job_output_report=[report(5, "failed")],
     )
-    run_agent(shared, "completion")
-    assert counters(shared)["nfilesfailed"] == lost
-    assert len(rows(shared, "SELECT FROM broker.rebrokered_from")) == 1 - lost
+    run_agent(shared_database, "completion")
+    assert counters(shared_database)["nfilesfailed"] == lost
+    assert len(rows(shared_database, "SELECT FROM broker.rebrokered_from")) == 1 - lost
 
 
 @pytest.mark.parametrize("data", ["{}", "<xml/>", {"out": {}}])
-def test_a_job_without_its_output_fails(shared: Database, data: Any) -> None:
-    one_job(shared, report(5, data=data))
-    run_agent(shared, "completion")
-    archived = row(shared, "SELECT * FROM doma_panda.jobsarchived4")
+def test_a_job_without_its_output_fails(shared_database: Database, data: Any) -> None:
+    one_job(shared_database, report(5, data=data))
+    run_agent(shared_database, "completion")
+    archived = row(shared_database, "SELECT * FROM doma_panda.jobsarchived4")
     assert (archived["jobstatus"], archived["ddmerrorcode"]) == ("failed", 200)
-    assert files(shared)["file1"] == "ready"
+    assert files(shared_database)["file1"] == "ready"
 
 
-def test_a_job_without_a_report_of_its_attempt_waits(shared: Database) -> None:
-    one_job(shared, report(5, data=WRITTEN, attemptnr=1))
-    _, objects = run_agent(shared, "completion")
+def test_a_job_without_a_report_of_its_attempt_waits(shared_database: Database) -> None:
+    one_job(shared_database, report(5, data=WRITTEN, attemptnr=1))
+    _, objects = run_agent(shared_database, "completion")
     assert objects == []
-    assert rows(shared, "SELECT jobstatus FROM doma_panda.jobsactive4") == [("holding",)]
+    assert rows(shared_database, "SELECT jobstatus FROM doma_panda.jobsactive4") == [("holding",)]
 
 
 NOT_HOLDING = ("sent", "running", "transferring", "merging", "cancelled")
 
 
 @pytest.mark.parametrize("status", NOT_HOLDING)
-def test_a_job_that_is_not_holding_is_not_looked_at(shared: Database, status: str) -> None:
-    one_job(shared, report(5, data=WRITTEN))
-    with shared.begin() as connection:
+def test_a_job_that_is_not_holding_is_not_looked_at(shared_database: Database, status: str) -> None:
+    one_job(shared_database, report(5, data=WRITTEN))
+    with shared_database.begin() as connection:
         connection.exec_driver_sql(f"UPDATE doma_panda.jobsactive4 SET jobstatus = '{status}'")
-    run_record, objects = run_agent(shared, "completion")
+    run_record, objects = run_agent(shared_database, "completion")
     assert (run_record.outcome, objects, run_record.counts["skipped"]) == ("done", [], 0)
-    assert rows(shared, "SELECT jobstatus FROM doma_panda.jobsactive4") == [(status,)]
+    assert rows(shared_database, "SELECT jobstatus FROM doma_panda.jobsactive4") == [(status,)]
 
 
 @pytest.mark.parametrize("status", NOT_HOLDING)
 @pytest.mark.parametrize("data", [WRITTEN, {}], ids=["finished", "failed"])
-def test_a_job_that_is_no_longer_holding_when_it_is_ended_is_skipped(shared: Database, data: Any, status: str) -> None:
+def test_a_job_that_is_no_longer_holding_when_it_is_ended_is_skipped(
+    shared_database: Database, data: Any, status: str
+) -> None:
     """The status changes after the job was read: the job keeps its row, and nothing is counted."""
-    one_job(shared, report(5, data=data))
+    one_job(shared_database, report(5, data=data))
     tables = ("jobsactive4", "jobsarchived4", "jedi_datasets", "jedi_dataset_contents", "filestable4")
-    with shared.begin() as connection:
-        catalogue = TableCatalogue.read(connection, shared.names)
-        [reported_job] = read_reported(connection, shared.names, 10)
+    with shared_database.begin() as connection:
+        catalogue = TableCatalogue.read(connection, shared_database.names)
+        [reported_job] = read_reported(connection, shared_database.names, 10)
         connection.exec_driver_sql(f"UPDATE doma_panda.jobsactive4 SET jobstatus = '{status}'")
-    before = {table: rows(shared, f"SELECT t::text FROM doma_panda.{table} AS t ORDER BY 1") for table in tables}
-    with shared.begin() as connection:
+    before = {
+        table: rows(shared_database, f"SELECT t::text FROM doma_panda.{table} AS t ORDER BY 1") for table in tables
+    }
+    with shared_database.begin() as connection:
         context = ActionContext(catalogue, "completion", None, NOW, standalone=True)
         outcome = finish(connection, [(reported_job, job_end(reported_job.report, reported_job.files))], context)
     assert (outcome.acted, outcome.skipped) == ((), (5,))
     for table in tables:
-        assert rows(shared, f"SELECT t::text FROM doma_panda.{table} AS t ORDER BY 1") == before[table], table
-    assert rows(shared, "SELECT pandaid FROM doma_panda.job_output_report") == [(5,)]
+        assert rows(shared_database, f"SELECT t::text FROM doma_panda.{table} AS t ORDER BY 1") == before[table], table
+    assert rows(shared_database, "SELECT pandaid FROM doma_panda.job_output_report") == [(5,)]
 
 
-def test_a_dry_run_writes_nothing(shared: Database) -> None:
-    one_job(shared, report(5, data=WRITTEN))
-    _, objects = run_agent(shared, "completion", dry=True)
+def test_a_dry_run_writes_nothing(shared_database: Database) -> None:
+    one_job(shared_database, report(5, data=WRITTEN))
+    _, objects = run_agent(shared_database, "completion", dry=True)
     assert [item["jobstatus"] for item in objects] == ["finished"]
-    assert rows(shared, "SELECT jobstatus FROM doma_panda.jobsactive4") == [("holding",)]
-    assert len(rows(shared, "SELECT FROM doma_panda.job_output_report")) == 1
+    assert rows(shared_database, "SELECT jobstatus FROM doma_panda.jobsactive4") == [("holding",)]
+    assert len(rows(shared_database, "SELECT FROM doma_panda.job_output_report")) == 1
 
 
-def test_a_fault_before_the_commit_leaves_everything(shared: Database) -> None:
-    one_job(shared, report(5, data=WRITTEN))
+def test_a_fault_before_the_commit_leaves_everything(shared_database: Database) -> None:
+    one_job(shared_database, report(5, data=WRITTEN))
     fault_points.arm({"BROKER_FAULT": "after_write_before_commit:raise"})
-    failed, _ = run_agent(shared, "completion")
+    failed, _ = run_agent(shared_database, "completion")
     assert failed.outcome != "done"
-    assert rows(shared, "SELECT jobstatus FROM doma_panda.jobsactive4") == [("holding",)]
+    assert rows(shared_database, "SELECT jobstatus FROM doma_panda.jobsactive4") == [("holding",)]
     fault_points.disarm()
-    run_agent(shared, "completion")
-    assert counters(shared)["nfilesfinished"] == 1
+    run_agent(shared_database, "completion")
+    assert counters(shared_database)["nfilesfinished"] == 1
 
 
-def test_batches_follow_one_another_and_jobs_of_locked_tasks_wait(shared: Database) -> None:
+def test_batches_follow_one_another_and_jobs_of_locked_tasks_wait(shared_database: Database) -> None:
     numbers = range(101, 106)
     fill(
-        shared,
+        shared_database,
         [held(number, jeditaskid=2 if number == 103 else 1) for number in numbers],
         jedi_tasks=[task(), task(2)],
         jedi_datasets=[dataset(nfiles=5, nfilestobeused=5), dataset(20, jeditaskid=2)],
@@ -191,12 +195,12 @@ def test_batches_follow_one_another_and_jobs_of_locked_tasks_wait(shared: Databa
         filestable4=[record(number, number) for number in numbers if number != 103],
         job_output_report=[report(number) for number in numbers],
     )
-    with shared.begin() as connection:
+    with shared_database.begin() as connection:
         connection.exec_driver_sql("SELECT FROM doma_panda.jedi_tasks WHERE jeditaskid = 2 FOR UPDATE")
-        run_record, objects = run_agent(shared, "completion", options={"jobs_of_a_batch": 2})
+        run_record, objects = run_agent(shared_database, "completion", options={"jobs_of_a_batch": 2})
         assert (run_record.outcome, run_record.counts["skipped"]) == ("done", 1)
     assert sorted(item["pandaid"] for item in objects) == [101, 102, 104, 105]
-    _, objects = run_agent(shared, "completion")
+    _, objects = run_agent(shared_database, "completion")
     assert [item["pandaid"] for item in objects] == [103]
 
 
@@ -216,10 +220,10 @@ def test_batches_follow_one_another_and_jobs_of_locked_tasks_wait(shared: Databa
     ],
 )
 def test_tasks_end_with_their_input(
-    shared: Database, finished: int, failed: int, live: bool, before: str, after: str
+    shared_database: Database, finished: int, failed: int, live: bool, before: str, after: str
 ) -> None:
     fill(
-        shared,
+        shared_database,
         [job(9, "running")] if live else [],
         jedi_tasks=[task(status=before, splitrule="US=2,NF=1")],
         jedi_datasets=[
@@ -228,15 +232,15 @@ def test_tasks_end_with_their_input(
             dataset(11, "output", nfiles=1, state="open"),
         ],
     )
-    _, objects = run_agent(shared, "completion")
-    task_row = row(shared, "SELECT * FROM doma_panda.jedi_tasks")
+    _, objects = run_agent(shared_database, "completion")
+    task_row = row(shared_database, "SELECT * FROM doma_panda.jedi_tasks")
     assert task_row["status"] == after
     is_over = after in ("done", "finished", "failed")
     assert (task_row["endtime"] is not None) == is_over
-    assert (counters(shared, 11)["state"] == "closed") == is_over
+    assert (counters(shared_database, 11)["state"] == "closed") == is_over
     assert task_row["splitrule"] == ("US=3,NF=1" if (before, after) == ("scouting", "running") else "US=2,NF=1")
     assert len(objects) == (before != after)
-    assert len(rows(shared, "SELECT FROM doma_panda.tasks_statuslog")) == (before != after)
+    assert len(rows(shared_database, "SELECT FROM doma_panda.tasks_statuslog")) == (before != after)
 
 
 def test_the_agent_is_off_alongside_panda(database: Database) -> None:
@@ -246,14 +250,14 @@ def test_the_agent_is_off_alongside_panda(database: Database) -> None:
     assert record_.notes == ("PanDA takes the reports of its pilots to their end itself",)
 
 
-def test_requests_of_pilots_are_counted_by_queue(shared: Database) -> None:
+def test_requests_of_pilots_are_counted_by_queue(shared_database: Database) -> None:
     fill(
-        shared,
+        shared_database,
         [],
         sitedata=[{"site": "R", "flag": "production", "hours": 3, "getjob": 4, "lastmod": "2026-08-01T08:00:00"},
                   {"site": "OLD", "flag": "production", "hours": 3, "getjob": 4, "lastmod": "2026-07-30T08:00:00"}],
     )  # fmt: skip
-    with shared.begin() as connection:
+    with shared_database.begin() as connection:
         for minutes, queue, method, node, requests in (
             (10, "Q", "getjob", "a", 2), (10, "Q", "getjob", "b", 1), (90, "Q", "getjob", "c", 5),
             (10, "Q", "nojob", "a", 1), (10, "Q", "updatejob", "a", 7), (200, "Q", "getjob", "d", 1),
@@ -263,12 +267,12 @@ def test_requests_of_pilots_are_counted_by_queue(shared: Database) -> None:
                 "INSERT INTO broker.pilot_requests VALUES (%s, %s, %s, %s, %s)",
                 (queue, method, node, NOW - timedelta(minutes=minutes), requests),
             )
-    record_, _ = run_agent(shared, "pilot_activity")
+    record_, _ = run_agent(shared_database, "pilot_activity")
     assert record_.outcome == "done", record_.error
     counts = rows(
-        shared,
+        shared_database,
         "SELECT site, hours, getjob, updatejob, nojob, getjobabs, updatejobabs, nojobabs FROM doma_pandameta.sitedata"
         " ORDER BY 1, 2",
     )
     assert counts == [("Q", 1, 2, 1, 1, 3, 7, 1), ("Q", 3, 3, 1, 1, 8, 7, 1), ("R", 3, 0, 0, 0, 0, 0, 0)]
-    assert rows(shared, "SELECT FROM broker.pilot_requests WHERE node = 'd'") == []
+    assert rows(shared_database, "SELECT FROM broker.pilot_requests WHERE node = 'd'") == []

@@ -91,67 +91,71 @@ def prepare_demand(database: Database, number: int, **data: Any) -> None:
     count_demand(database)
 
 
-def test_wanted_pilots_are_submitted_once_and_followed(shared: Database, batch: FakeBatch, tmp_path: Path) -> None:
-    prepare_demand(shared, 2)
+def test_wanted_pilots_are_submitted_once_and_followed(
+    shared_database: Database, batch: FakeBatch, tmp_path: Path
+) -> None:
+    prepare_demand(shared_database, 2)
     submitter_options = options(tmp_path, batch_queue="main", environment={"A": "b"})
-    assert cycle(shared, batch, submitter_options).counts["submitted"] == 2
-    assert cycle(shared, batch, submitter_options).counts["submitted"] == 0, "the same demand is not served twice"
+    assert cycle(shared_database, batch, submitter_options).counts["submitted"] == 2
+    assert cycle(shared_database, batch, submitter_options).counts["submitted"] == 0, (
+        "the same demand is not served twice"
+    )
     job = batch.jobs["100"]
     assert job.name.startswith("gridbroker-gridbroker-1-")
     assert (job.command, job.queue) == (["/pilot", "Q", "1"], "main")
     assert (job.cores, job.memory_mb, job.walltime_s) == (1, 2000, 86400), "an eighth of the slot"
     assert job.environment == {"A": "b", "HARVESTER_ID": "gridbroker", "HARVESTER_WORKER_ID": "1"}
-    assert rows(shared, COUNTS) == [("Q", "SCORE", "submitted", 2)]
+    assert rows(shared_database, COUNTS) == [("Q", "SCORE", "submitted", 2)]
     batch.states |= {"100": "ACTIVE"}
-    cycle(shared, batch, submitter_options)
-    assert rows(shared, COUNTS) == [("Q", "SCORE", "running", 1), ("Q", "SCORE", "submitted", 1)]
-    assert rows(shared, PILOTS) == [(1, "running", "100", None), (2, "submitted", "101", None)]
+    cycle(shared_database, batch, submitter_options)
+    assert rows(shared_database, COUNTS) == [("Q", "SCORE", "running", 1), ("Q", "SCORE", "submitted", 1)]
+    assert rows(shared_database, PILOTS) == [(1, "running", "100", None), (2, "submitted", "101", None)]
     del batch.states["101"]
-    with shared.begin() as connection:
+    with shared_database.begin() as connection:
         connection.execute(
             sa.text("UPDATE doma_panda.harvester_workers SET pilotstatus = 'finished' WHERE workerid = 1")
         )
     batch.states["100"] = "COMPLETED"
-    cycle(shared, batch, submitter_options)
-    assert rows(shared, PILOTS) == [(1, "ended", "100", "finished"), (2, "ended", "101", "ended")]
-    assert rows(shared, COUNTS)[0][3] == 0
+    cycle(shared_database, batch, submitter_options)
+    assert rows(shared_database, PILOTS) == [(1, "ended", "100", "finished"), (2, "ended", "101", "ended")]
+    assert rows(shared_database, COUNTS)[0][3] == 0
 
 
 @pytest.mark.parametrize(("crash", "expected"), [("before", ("ended", None)), ("after", ("submitted", "100"))])
 def test_a_crash_around_the_submission_is_healed_by_the_name(
-    shared: Database, batch: FakeBatch, tmp_path: Path, crash: str, expected: tuple[str, str | None]
+    shared_database: Database, batch: FakeBatch, tmp_path: Path, crash: str, expected: tuple[str, str | None]
 ) -> None:
-    prepare_demand(shared, 1)
+    prepare_demand(shared_database, 1)
     submitter_options = options(tmp_path)
     batch.crash = crash
     with pytest.raises(Crash):
-        cycle(shared, batch, submitter_options)
+        cycle(shared_database, batch, submitter_options)
     batch.crash = ""
-    assert rows(shared, PILOTS) == [(1, "planned", None, None)]
-    cycle(shared, batch, submitter_options, NOW + timedelta(seconds=59))
-    assert len(batch.jobs) == (crash == "after") and rows(shared, PILOTS)[0][1] == "planned"
-    cycle(shared, batch, submitter_options, NOW + timedelta(seconds=60))
-    (worker, state, native, _), *_ = rows(shared, PILOTS)
+    assert rows(shared_database, PILOTS) == [(1, "planned", None, None)]
+    cycle(shared_database, batch, submitter_options, NOW + timedelta(seconds=59))
+    assert len(batch.jobs) == (crash == "after") and rows(shared_database, PILOTS)[0][1] == "planned"
+    cycle(shared_database, batch, submitter_options, NOW + timedelta(seconds=60))
+    (worker, state, native, _), *_ = rows(shared_database, PILOTS)
     assert (worker, state, native) == (1, *expected)
 
 
-def test_a_refusal_and_an_old_demand_are_noted(shared: Database, batch: FakeBatch, tmp_path: Path) -> None:
-    prepare_demand(shared, 3)
+def test_a_refusal_and_an_old_demand_are_noted(shared_database: Database, batch: FakeBatch, tmp_path: Path) -> None:
+    prepare_demand(shared_database, 3)
     batch.refuses = True
-    record = cycle(shared, batch, options(tmp_path))
+    record = cycle(shared_database, batch, options(tmp_path))
     assert record.counts["refused"] == 1 and any("Invalid partition" in note for note in record.notes)
     batch.refuses = False
-    record = cycle(shared, batch, options(tmp_path), NOW + timedelta(seconds=301))
+    record = cycle(shared_database, batch, options(tmp_path), NOW + timedelta(seconds=301))
     assert not batch.jobs and any("was counted more than 300 s ago" in note for note in record.notes)
 
 
 def test_a_job_whose_pilot_is_gone_and_silent_is_tried_again(
-    shared: Database, batch: FakeBatch, tmp_path: Path
+    shared_database: Database, batch: FakeBatch, tmp_path: Path
 ) -> None:
-    prepare_demand(shared, 1)
+    prepare_demand(shared_database, 1)
     submitter_options = options(tmp_path)
-    cycle(shared, batch, submitter_options)
-    with shared.begin() as connection:
+    cycle(shared_database, batch, submitter_options)
+    with shared_database.begin() as connection:
         stamp = NOW.replace(tzinfo=None)
         connection.execute(
             sa.text("UPDATE doma_panda.jobsactive4 SET jobstatus = 'running', modificationtime = :n"), {"n": stamp}
@@ -160,11 +164,11 @@ def test_a_job_whose_pilot_is_gone_and_silent_is_tried_again(
             sa.text("INSERT INTO doma_panda.harvester_rel_jobs_workers VALUES ('gridbroker', 1, 1, :n)"), {"n": stamp}
         )
     batch.states["100"] = "CANCELED"
-    assert cycle(shared, batch, submitter_options, NOW + timedelta(seconds=10)).counts["lost_jobs"] == 0
-    assert cycle(shared, batch, submitter_options, NOW + timedelta(seconds=309)).counts["lost_jobs"] == 0
-    assert cycle(shared, batch, submitter_options, NOW + timedelta(seconds=310)).counts["lost_jobs"] == 1
+    assert cycle(shared_database, batch, submitter_options, NOW + timedelta(seconds=10)).counts["lost_jobs"] == 0
+    assert cycle(shared_database, batch, submitter_options, NOW + timedelta(seconds=309)).counts["lost_jobs"] == 0
+    assert cycle(shared_database, batch, submitter_options, NOW + timedelta(seconds=310)).counts["lost_jobs"] == 1
     archived = "SELECT jobstatus, taskbuffererrorcode FROM doma_panda.jobsarchived4"
-    assert rows(shared, archived) == [("failed", 300)]
+    assert rows(shared_database, archived) == [("failed", 300)]
 
 
 def test_without_psij_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,19 +180,23 @@ def test_without_psij_the_error_says_what_to_install(monkeypatch: pytest.MonkeyP
 AT_SLURM = {"queues": [{"ce_endpoint": "main", "ce_flavour": "SLURM"}]}
 
 
-def test_a_queue_says_where_its_pilots_go_and_how_many(shared: Database, batch: FakeBatch, tmp_path: Path) -> None:
-    prepare_demand(shared, 9, **AT_SLURM, params={"nQueueLimitWorker": 2, "maxWorkers": None})
+def test_a_queue_says_where_its_pilots_go_and_how_many(
+    shared_database: Database, batch: FakeBatch, tmp_path: Path
+) -> None:
+    prepare_demand(shared_database, 9, **AT_SLURM, params={"nQueueLimitWorker": 2, "maxWorkers": None})
     submitter_options = SubmitterOptions.model_validate(
         {"folder": tmp_path, "command": ["/pilot", "{queue}"], "queues": {"Q": {}}}
     )
-    assert cycle(shared, batch, submitter_options).counts["submitted"] == 2
+    assert cycle(shared_database, batch, submitter_options).counts["submitted"] == 2
     assert (batch.jobs["100"].queue, batch.jobs["100"].command) == ("main", ["/pilot", "Q"])
 
 
-def test_the_options_override_the_settings_of_the_queue(shared: Database, batch: FakeBatch, tmp_path: Path) -> None:
-    prepare_demand(shared, 9, **AT_SLURM, params={"nQueueLimitWorker": 2})
+def test_the_options_override_the_settings_of_the_queue(
+    shared_database: Database, batch: FakeBatch, tmp_path: Path
+) -> None:
+    prepare_demand(shared_database, 9, **AT_SLURM, params={"nQueueLimitWorker": 2})
     submitter_options = options(tmp_path, most_waiting=1)
-    assert cycle(shared, batch, submitter_options).counts["submitted"] == 1
+    assert cycle(shared_database, batch, submitter_options).counts["submitted"] == 1
     assert batch.jobs["100"].queue is None, "an executor that is named has the default of its batch system"
 
 
@@ -202,8 +210,8 @@ def test_the_options_override_the_settings_of_the_queue(shared: Database, batch:
     ],
 )
 def test_a_queue_with_incomplete_settings_is_noted(
-    shared: Database, batch: FakeBatch, tmp_path: Path, data: dict[str, Any], fields: dict[str, Any], note: str
+    shared_database: Database, batch: FakeBatch, tmp_path: Path, data: dict[str, Any], fields: dict[str, Any], note: str
 ) -> None:
-    prepare_demand(shared, 1, **data)
-    record = cycle(shared, batch, SubmitterOptions.model_validate({"folder": tmp_path, **fields}))
+    prepare_demand(shared_database, 1, **data)
+    record = cycle(shared_database, batch, SubmitterOptions.model_validate({"folder": tmp_path, **fields}))
     assert not batch.jobs and any(note in line for line in record.notes), record.notes

@@ -41,8 +41,8 @@ from tests.pools.pool_grid import (
 
 
 @pytest.fixture
-def database(shared: Database) -> Database:
-    return emptied(shared)
+def database(shared_database: Database) -> Database:
+    return emptied(shared_database)
 
 
 def run(

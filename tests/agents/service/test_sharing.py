@@ -58,11 +58,11 @@ class Brokers:
 
 
 @pytest.fixture
-def brokers(shared: Database) -> Brokers:
-    with shared.begin() as connection:
+def brokers(shared_database: Database) -> Brokers:
+    with shared_database.begin() as connection:
         connection.execute(sa.text("DELETE FROM broker.leases"))
         connection.execute(sa.text("DELETE FROM broker.services"))
-    return Brokers(shared)
+    return Brokers(shared_database)
 
 
 @pytest.mark.parametrize(("parts", "others", "fair"), [(2, 0, 2), (2, 1, 1), (3, 1, 2), (2, 5, 1), (8, 2, 3)])

@@ -64,26 +64,26 @@ def show(database: Database) -> TaskRequests:
         return task_requests(QueryContext(connection, database.names, NOW + timedelta(minutes=1)), 1)
 
 
-def test_without_keys_the_values_of_scouts_are_only_recorded(shared: Database) -> None:
-    prepare_task(shared, 5)
-    run_record, objects = size(shared)
+def test_without_keys_the_values_of_scouts_are_only_recorded(shared_database: Database) -> None:
+    prepare_task(shared_database, 5)
+    run_record, objects = size(shared_database)
     assert (run_record.counts["looked_at"], run_record.counts["changed"], run_record.counts["passive"]) == (1, 0, 1)
-    assert request_of_task(shared)["ramcount"] == 4000
-    values = {value.column: value for value in show(shared).values}
+    assert request_of_task(shared_database)["ramcount"] == 4000
+    values = {value.column: value for value in show(shared_database).values}
     assert (values["ramcount"].source, values["ramcount"].value, values["ramcount"].scouts) == (
         "submission",
         4000,
         1104,
     )
-    learned = show(shared).learned
+    learned = show(shared_database).learned
     assert learned is not None and learned.ask is None and "40 are needed" in learned.unknown
     assert [item["active"] for item in objects] == [False]
 
 
-def test_scouts_set_the_request_of_the_task(shared: Database) -> None:
-    prepare_task(shared, 5, SCOUTS)
-    size(shared)
-    request = request_of_task(shared)
+def test_scouts_set_the_request_of_the_task(shared_database: Database) -> None:
+    prepare_task(shared_database, 5, SCOUTS)
+    size(shared_database)
+    request = request_of_task(shared_database)
     assert (request["ramcount"], request["ramunit"], request["resource_type"]) == (
         1104,
         "MBPerCore",
@@ -91,50 +91,55 @@ def test_scouts_set_the_request_of_the_task(shared: Database) -> None:
     )  # p75, + 10 %
     assert (request["cputime"], request["cputimeunit"]) == (108, "HS06sPerEvent")
     assert (request["walltime"], request["outdiskcount"]) == (111, 10)
-    ramcount = {value.column: value for value in show(shared).values}["ramcount"]
+    ramcount = {value.column: value for value in show(shared_database).values}["ramcount"]
     assert (ramcount.source, ramcount.value) == ("scouts", 1104) and "5 finished jobs" in ramcount.reason
 
 
 @pytest.mark.parametrize(("finished", "looked_at"), [(4, 0), (5, 1)])
-def test_a_task_is_looked_at_from_five_finished_jobs(shared: Database, finished: int, looked_at: int) -> None:
-    prepare_task(shared, finished, SCOUTS)
-    assert size(shared)[0].counts["looked_at"] == looked_at
+def test_a_task_is_looked_at_from_five_finished_jobs(shared_database: Database, finished: int, looked_at: int) -> None:
+    prepare_task(shared_database, finished, SCOUTS)
+    assert size(shared_database)[0].counts["looked_at"] == looked_at
 
 
 @pytest.mark.parametrize(
     ("finished_before", "unit", "looked_at"), [(6, "s", 0), (5, "s", 1), (6, None, 1), (10, None, 0)]
 )
 def test_a_task_is_looked_at_again_when_its_jobs_doubled_or_its_walltime_unit_is_null(
-    shared: Database, finished_before: int, unit: str | None, looked_at: int
+    shared_database: Database, finished_before: int, unit: str | None, looked_at: int
 ) -> None:
-    prepare_task(shared, 10, asks={"walltimeunit": unit})
-    size(shared)
-    with shared.begin() as connection:
+    prepare_task(shared_database, 10, asks={"walltimeunit": unit})
+    size(shared_database)
+    with shared_database.begin() as connection:
         connection.exec_driver_sql(f"UPDATE broker.request_learned SET finished = {finished_before}")
-    assert size(shared)[0].counts["looked_at"] == looked_at
+    assert size(shared_database)[0].counts["looked_at"] == looked_at
 
 
-def test_the_learned_quantile_counts_killed_jobs(shared: Database) -> None:
-    prepare_task(shared, 50, LEARNED)
-    size(shared)
-    assert request_of_task(shared)["ramcount"] == 1153  # 95 % of 50: 1048 MB, + 10 %
-    prepare_task(shared, 50, LEARNED, killed=20)
-    size(shared)
-    assert request_of_task(shared)["ramcount"] == 4000
-    learned = show(shared).learned
+def test_the_learned_quantile_counts_killed_jobs(shared_database: Database) -> None:
+    prepare_task(shared_database, 50, LEARNED)
+    size(shared_database)
+    assert request_of_task(shared_database)["ramcount"] == 1153  # 95 % of 50: 1048 MB, + 10 %
+    prepare_task(shared_database, 50, LEARNED, killed=20)
+    size(shared_database)
+    assert request_of_task(shared_database)["ramcount"] == 4000
+    learned = show(shared_database).learned
     assert learned is not None and (learned.killed, learned.ask) == (20, None) and "killed" in learned.unknown
 
 
-def test_memory_that_is_fixed_stays(shared: Database) -> None:
-    prepare_task(shared, 50, LEARNED, SCOUTS, asks={"ramunit": "MBPerCoreFixed"})
-    size(shared)
-    assert (request_of_task(shared)["ramcount"], request_of_task(shared)["ramunit"]) == (4000, "MBPerCoreFixed")
+def test_memory_that_is_fixed_stays(shared_database: Database) -> None:
+    prepare_task(shared_database, 50, LEARNED, SCOUTS, asks={"ramunit": "MBPerCoreFixed"})
+    size(shared_database)
+    assert (request_of_task(shared_database)["ramcount"], request_of_task(shared_database)["ramunit"]) == (
+        4000,
+        "MBPerCoreFixed",
+    )
 
 
 @pytest.mark.parametrize(("known", "expected"), [(4, 4000), (5, 1650)])
-def test_a_new_task_requests_the_memory_that_its_kind_needed(shared: Database, known: int, expected: int) -> None:
-    prepare_task(shared, 0, LEARNED)
-    with shared.begin() as connection:
+def test_a_new_task_requests_the_memory_that_its_kind_needed(
+    shared_database: Database, known: int, expected: int
+) -> None:
+    prepare_task(shared_database, 0, LEARNED)
+    with shared_database.begin() as connection:
         for number in range(100, 100 + known):
             connection.exec_driver_sql(
                 "INSERT INTO broker.request_learned (jeditaskid, evaluated_at, processingtype, transformation, "
@@ -142,9 +147,9 @@ def test_a_new_task_requests_the_memory_that_its_kind_needed(shared: Database, k
                 f"({number}, '2026-07-30', 'simul', 'Sim_tf.py', '', 1, 'MBPerCore', 50, 0, '{{}}', 1500, '')"
             )
         connection.exec_driver_sql("UPDATE doma_panda.jedi_tasks SET status = 'ready'")
-    size(shared)
-    assert request_of_task(shared)["ramcount"] == expected
-    assert size(shared)[1] == []
+    size(shared_database)
+    assert request_of_task(shared_database)["ramcount"] == expected
+    assert size(shared_database)[1] == []
 
 
 PRIOR = key("LEARNED_REQUESTS_PRIOR", "True")
@@ -188,13 +193,13 @@ WIDER = (1000, "Other_tf.py", "MBPerCore", "2026-07-30")
     ],
 )
 def test_a_new_task_requests_memory_by_the_prior_of_its_kind(
-    shared: Database, keys: list[dict[str, Any]], known: list[Any], expected: int
+    shared_database: Database, keys: list[dict[str, Any]], known: list[Any], expected: int
 ) -> None:
-    prepare_task(shared, 0, *keys)
-    add_known_tasks(shared, *known)
-    size(shared)
-    assert request_of_task(shared)["ramcount"] == expected
-    ramcount = {value.column: value for value in show(shared).values}["ramcount"]
+    prepare_task(shared_database, 0, *keys)
+    add_known_tasks(shared_database, *known)
+    size(shared_database)
+    assert request_of_task(shared_database)["ramcount"] == expected
+    ramcount = {value.column: value for value in show(shared_database).values}["ramcount"]
     assert ramcount.source == ("submission" if expected == 4000 else "kind")
     if expected == 1556:
         sentence = "2 tasks and 20 jobs of the kind need 1000 MB at p90"
@@ -207,41 +212,44 @@ def test_a_new_task_requests_memory_by_the_prior_of_its_kind(
         )
     assert ("bounded by 0.25 times the request" in ramcount.reason) == (expected == 1100)
     assert ("bounded by 4 times the request" in ramcount.reason) == (expected == 17_600)
-    assert size(shared)[1] == []
+    assert size(shared_database)[1] == []
 
 
-def test_the_prior_does_not_change_a_request_that_equals_the_learned_one(shared: Database) -> None:
-    prepare_task(shared, 0, PRIOR, LEARNED, asks={"ramcount": 1100})
-    add_known_tasks(shared, *[(500, *OWN[1:])] * 5)
-    with shared.begin() as connection:
+def test_the_prior_does_not_change_a_request_that_equals_the_learned_one(shared_database: Database) -> None:
+    prepare_task(shared_database, 0, PRIOR, LEARNED, asks={"ramcount": 1100})
+    add_known_tasks(shared_database, *[(500, *OWN[1:])] * 5)
+    with shared_database.begin() as connection:
         connection.exec_driver_sql("UPDATE broker.request_learned SET ask_mb = 1000")
-    size(shared)
-    assert request_of_task(shared)["ramcount"] == 1100
+    size(shared_database)
+    assert request_of_task(shared_database)["ramcount"] == 1100
 
 
-def test_the_memory_that_jobs_used_is_kept_for_later_tasks(shared: Database) -> None:
-    prepare_task(shared, 5, killed=1)
-    size(shared)
+def test_the_memory_that_jobs_used_is_kept_for_later_tasks(shared_database: Database) -> None:
+    prepare_task(shared_database, 5, killed=1)
+    size(shared_database)
     logs = [math.log(1000 + number) for number in range(1, 6)] + [math.log(5000)]
-    [usage] = rows(shared, "SELECT used_jobs, used_ln_sum, used_ln_square_sum FROM broker.request_learned")
+    [usage] = rows(shared_database, "SELECT used_jobs, used_ln_sum, used_ln_square_sum FROM broker.request_learned")
     assert usage == (6, pytest.approx(sum(logs)), pytest.approx(sum(log * log for log in logs)))
 
 
-def test_the_own_scouts_of_a_task_decide_after_the_prior(shared: Database) -> None:
-    prepare_task(shared, 0, PRIOR, SCOUTS)
-    add_known_tasks(shared, OWN, OWN)
-    size(shared)
-    assert request_of_task(shared)["ramcount"] == 1556
-    changes = rows(shared, "SELECT source, reason FROM broker.request_changes")
+def test_the_own_scouts_of_a_task_decide_after_the_prior(shared_database: Database) -> None:
+    prepare_task(shared_database, 0, PRIOR, SCOUTS)
+    add_known_tasks(shared_database, OWN, OWN)
+    size(shared_database)
+    assert request_of_task(shared_database)["ramcount"] == 1556
+    changes = rows(shared_database, "SELECT source, reason FROM broker.request_changes")
     assert [source for source, _ in changes] == ["kind"]
-    prepare_task(shared, 5, PRIOR, SCOUTS)
-    add_known_tasks(shared, OWN, OWN)
-    size(shared)
-    assert request_of_task(shared)["ramcount"] == 1104
+    prepare_task(shared_database, 5, PRIOR, SCOUTS)
+    add_known_tasks(shared_database, OWN, OWN)
+    size(shared_database)
+    assert request_of_task(shared_database)["ramcount"] == 1104
 
 
-def test_a_dry_run_writes_nothing(shared: Database) -> None:
-    prepare_task(shared, 5, SCOUTS)
-    _, objects = size(shared, dry=True)
+def test_a_dry_run_writes_nothing(shared_database: Database) -> None:
+    prepare_task(shared_database, 5, SCOUTS)
+    _, objects = size(shared_database, dry=True)
     assert [item["after"]["ramcount"] for item in objects] == [1104]
-    assert (request_of_task(shared)["ramcount"], rows(shared, "SELECT FROM broker.request_learned")) == (4000, [])
+    assert (
+        request_of_task(shared_database)["ramcount"],
+        rows(shared_database, "SELECT FROM broker.request_learned"),
+    ) == (4000, [])

@@ -162,14 +162,14 @@ def test_waits_are_compared_with_all_chunks_of_the_task() -> None:
     assert criterion("brokerage failed for 1 input datasets when trying 1 datasets.") == "not_said"
 
 
-def test_our_own_placements_are_not_mistaken_for_pandas(demo: Database, ask: Any) -> None:
-    answer = ask(shadow, NOON - timedelta(minutes=1), AGE)
+def test_our_own_placements_are_not_mistaken_for_pandas(demo: Database, query_demo: Any) -> None:
+    answer = query_demo(shadow, NOON - timedelta(minutes=1), AGE)
     own = {line.brokerage: line for line in answer.placed_by_ours}
     assert set(own) == {"production_job", "analysis_job", "production_task"}
     assert all(line.by == "agent" and line.jobs > 0 for line in own.values())
     assert not [line for line in answer.brokerages if line.compared_jobs]
     assert answer.consequences == answer.by_chance == ()
-    analysis = ask(shadow, NOON - timedelta(minutes=1), AGE, "analysis_job")
+    analysis = query_demo(shadow, NOON - timedelta(minutes=1), AGE, "analysis_job")
     assert [line.brokerage for line in analysis.placed_by_ours] == ["analysis_job"]
 
 

@@ -40,14 +40,14 @@ from tests.brokered_demo import (
 Ask = Callable[..., Any]
 
 
-def explained(ask: Ask, task: int, **keywords: Any) -> ExplainedDecision:
-    answer: TaskDecision = ask(task_decision, task, **keywords)
+def explained(query_demo: Ask, task: int, **keywords: Any) -> ExplainedDecision:
+    answer: TaskDecision = query_demo(task_decision, task, **keywords)
     (decision,) = answer.decisions
     return decision
 
 
-def test_a_pending_verdict_names_the_shortage_and_the_gap_of_the_best_queue(ask: Ask) -> None:
-    decision = explained(ask, TOO_MUCH_MEMORY)
+def test_a_pending_verdict_names_the_shortage_and_the_gap_of_the_best_queue(query_demo: Ask) -> None:
+    decision = explained(query_demo, TOO_MUCH_MEMORY)
     verdict = decision.verdict
     assert (verdict.code, verdict.reason, verdict.queues, verdict.of_queues) == ("out_of_reach", "lowmemory", 61, 75)
     assert verdict.best is not None and verdict.best.compared is not None
@@ -69,13 +69,13 @@ def test_a_pending_verdict_names_the_shortage_and_the_gap_of_the_best_queue(ask:
         (BROKERED, ""),
     ],
 )
-def test_the_verdict_comes_with_a_cure(ask: Ask, task: int, cure: str) -> None:
-    sentence = cure_sentence(explained(ask, task))
+def test_the_verdict_comes_with_a_cure(query_demo: Ask, task: int, cure: str) -> None:
+    sentence = cure_sentence(explained(query_demo, task))
     assert sentence.startswith(cure) and bool(sentence) == bool(cure)
 
 
-def test_the_task_sentence_names_the_request(ask: Ask) -> None:
-    answer: TaskDecision = ask(task_decision, TOO_MUCH_MEMORY)
+def test_the_task_sentence_names_the_request(query_demo: Ask) -> None:
+    answer: TaskDecision = query_demo(task_decision, TOO_MUCH_MEMORY)
     sentence = task_sentence(answer.task)
     for words in ("too_much_memory", "pending", "atlasprd", "MC 20", "priority 500", "8 cores", "40,000 MBPerCore"):
         assert words in sentence
@@ -83,8 +83,8 @@ def test_the_task_sentence_names_the_request(ask: Ask) -> None:
 
 
 @pytest.mark.slow
-def test_remedies_are_evaluated_and_useless_tuning_is_stated(ask: Ask) -> None:
-    decision = explained(ask, TOO_MUCH_MEMORY)
+def test_remedies_are_evaluated_and_useless_tuning_is_stated(query_demo: Ask) -> None:
+    decision = explained(query_demo, TOO_MUCH_MEMORY)
     by_kind = {remedy.kind: remedy for remedy in reversed(decision.remedies.helpful)}
     assert set(by_kind) == {"task", "queue", "rule"} and decision.remedies.in_the_tuning is False
     task, queue, rule = by_kind["task"], by_kind["queue"], by_kind["rule"]
@@ -98,8 +98,8 @@ def test_remedies_are_evaluated_and_useless_tuning_is_stated(ask: Ask) -> None:
 
 
 @pytest.mark.slow
-def test_a_key_that_would_help_is_named_with_its_value(ask: Ask) -> None:
-    decision = explained(ask, LINKS_FULL)
+def test_a_key_that_would_help_is_named_with_its_value(query_demo: Ask) -> None:
+    decision = explained(query_demo, LINKS_FULL)
     key = decision.remedies.helpful[0]
     assert (key.kind, key.name, key.now, key.to) == ("key", "NQUEUED_NUC_CAP_FOR_JOBS", 10000, 11251)
     assert decision.remedies.in_the_tuning and key.candidates.queues == 43
@@ -107,15 +107,15 @@ def test_a_key_that_would_help_is_named_with_its_value(ask: Ask) -> None:
     assert position_sentence(decision.position) == "Place 3 of 3 that wait in share MC 23 (priority 380)."
 
 
-def test_without_evaluation_only_stored_facts_are_given(ask: Ask) -> None:
-    decision = explained(ask, ALL_SCRATCH, evaluate=False)
+def test_without_evaluation_only_stored_facts_are_given(query_demo: Ask) -> None:
+    decision = explained(query_demo, ALL_SCRATCH, evaluate=False)
     assert (decision.remedies.evaluated, decision.near_misses, decision.verdict.reason) == (False, (), "disk")
     assert list(remedy_sentences(decision)) == []
 
 
 @pytest.mark.parametrize("task", [TOO_MUCH_MEMORY, ALL_SCRATCH, LINKS_FULL, LOST_INPUT, THROTTLED, BROKERED, DRAWN])
-def test_rejected_and_chosen_queues_add_up_to_the_start(ask: Ask, task: int) -> None:
-    for decision in ask(task_decision, task, evaluate=False).decisions:
+def test_rejected_and_chosen_queues_add_up_to_the_start(query_demo: Ask, task: int) -> None:
+    for decision in query_demo(task_decision, task, evaluate=False).decisions:
         summary = decision.summary
         assert summary.start.queues == summary.chosen.queues + sum(
             rejection.rejected.queues for rejection in summary.rejections
@@ -125,23 +125,23 @@ def test_rejected_and_chosen_queues_add_up_to_the_start(ask: Ask, task: int) -> 
             assert summary.start.pseudo_queues == (summary.chosen.pseudo_queues or 0) + rejected
 
 
-def test_the_demo_summary_agrees_with_explain(ask: Ask) -> None:
-    decision = explained(ask, TOO_MUCH_MEMORY, evaluate=False)
+def test_the_demo_summary_agrees_with_explain(query_demo: Ask) -> None:
+    decision = explained(query_demo, TOO_MUCH_MEMORY, evaluate=False)
     document = decision.model_dump(mode="json")
     waiting = summarise([document | {"candidates": document["candidates"]}]).waiting[0]
     by_code = {rejection.code: rejection.rejected.queues for rejection in decision.summary.rejections}
     assert dict(waiting.codes).items() <= by_code.items() and waiting.codes[0] == ("lowmemory", 61)
 
 
-def test_a_throttle_in_words_with_figure_and_cap(ask: Ask) -> None:
-    decision = explained(ask, THROTTLED)
+def test_a_throttle_in_words_with_figure_and_cap(query_demo: Ask) -> None:
+    decision = explained(query_demo, THROTTLED)
     assert verdict_sentence(decision) == "Throttled: 225 jobs that run, cap 150 (CAP_RUNNING_USER_JOBS)."
     assert decision.throttle is not None and decision.throttle.condition == "running_jobs"
     assert decision.remedies.why_not == "throttled"
 
 
-def test_a_nucleus_is_a_weighted_draw_with_probabilities(ask: Ask) -> None:
-    decision = explained(ask, DRAWN, brokerage="production_task")
+def test_a_nucleus_is_a_weighted_draw_with_probabilities(query_demo: Ask) -> None:
+    decision = explained(query_demo, DRAWN, brokerage="production_task")
     assert (decision.draw, decision.candidate_kind, decision.summary.start.pseudo_queues) == (
         "weighted",
         "nucleus",
@@ -155,15 +155,15 @@ def test_a_nucleus_is_a_weighted_draw_with_probabilities(ask: Ask) -> None:
     assert "weighted random draw among 11 candidates" in verdict_sentence(decision)
 
 
-def test_a_placed_task_says_where_its_jobs_went(ask: Ask) -> None:
-    decision = explained(ask, BROKERED)
+def test_a_placed_task_says_where_its_jobs_went(query_demo: Ask) -> None:
+    decision = explained(query_demo, BROKERED)
     jobs = sum(decision.assigned.values())
     assert (decision.verdict.code, decision.verdict.jobs, jobs > 0) == ("placed", jobs, True)
     assert decision.remedies.evaluated is False and decision.position is None
 
 
-def test_a_queue_that_does_not_exist_is_no_candidate_and_counts_nowhere(ask: Ask) -> None:
-    decision = explained(ask, RETIRED_QUEUE)
+def test_a_queue_that_does_not_exist_is_no_candidate_and_counts_nowhere(query_demo: Ask) -> None:
+    decision = explained(query_demo, RETIRED_QUEUE)
     assert decision.summary.start == Counts(queues=0, pseudo_queues=0)
     assert list(decision.summary.not_candidates.values()) == ["unknown_queue"]
     assert verdict_sentence(decision) == (
@@ -171,32 +171,32 @@ def test_a_queue_that_does_not_exist_is_no_candidate_and_counts_nowhere(ask: Ask
     )
 
 
-def test_an_input_without_a_replica(ask: Ask) -> None:
-    assert verdict_sentence(explained(ask, LOST_INPUT)) == "The input has no complete replica that can be read."
+def test_an_input_without_a_replica(query_demo: Ask) -> None:
+    assert verdict_sentence(explained(query_demo, LOST_INPUT)) == "The input has no complete replica that can be read."
 
 
-def test_an_unknown_task(ask: Ask) -> None:
+def test_an_unknown_task(query_demo: Ask) -> None:
     with pytest.raises(NothingFound, match="there is no task 999") as error:
-        ask(task_decision, 999)
+        query_demo(task_decision, 999)
     assert error.value.exit_status == 4
 
 
 @pytest.mark.parametrize("name", ["BNL", "bnl", "Bnl"])
-def test_why_not_finds_queues_in_any_case(ask: Ask, demo: Database, name: str) -> None:
-    answer = ask(why_not, demo, TOO_MUCH_MEMORY, name)
+def test_why_not_finds_queues_in_any_case(query_demo: Ask, demo: Database, name: str) -> None:
+    answer = query_demo(why_not, demo, TOO_MUCH_MEMORY, name)
     assert answer.name == "BNL" and len(answer.answers) == 8
     first = answer.answers[0].candidate
     assert (first.code, first.compared.key) == ("lowmemory", "queue.maxrss")
 
 
-def test_why_not_suggests_the_nearest_queue_for_an_unknown_name(ask: Ask, demo: Database) -> None:
+def test_why_not_suggests_the_nearest_queue_for_an_unknown_name(query_demo: Ask, demo: Database) -> None:
     with pytest.raises(NothingFound, match="did you mean BNL") as error:
-        ask(why_not, demo, TOO_MUCH_MEMORY, "BNLX")
+        query_demo(why_not, demo, TOO_MUCH_MEMORY, "BNLX")
     assert error.value.nearest[0] == "BNL"
 
 
-def test_every_rule_gives_its_verdict_in_order(ask: Ask, demo: Database) -> None:
-    (line,) = ask(why_not, demo, TOO_MUCH_MEMORY, "BNL/MCORE", None, True).answers
+def test_every_rule_gives_its_verdict_in_order(query_demo: Ask, demo: Database) -> None:
+    (line,) = query_demo(why_not, demo, TOO_MUCH_MEMORY, "BNL/MCORE", None, True).answers
     verdicts = {answer.rule: answer.verdict for answer in line.every_rule}
     names = [answer.rule for answer in line.every_rule]
     assert (verdicts["status"], verdicts["memory_max"]) == ("pass", "fail")
@@ -206,9 +206,9 @@ def test_every_rule_gives_its_verdict_in_order(ask: Ask, demo: Database) -> None
     assert failed.compared == line.candidate.compared
 
 
-def test_every_rule_of_a_chosen_queue_passes_or_was_not_asked(ask: Ask, demo: Database) -> None:
-    queue = explained(ask, BROKERED).candidates[0].name
-    (line,) = ask(why_not, demo, BROKERED, queue, None, True).answers
+def test_every_rule_of_a_chosen_queue_passes_or_was_not_asked(query_demo: Ask, demo: Database) -> None:
+    queue = explained(query_demo, BROKERED).candidates[0].name
+    (line,) = query_demo(why_not, demo, BROKERED, queue, None, True).answers
     assert line.candidate.code == "chosen"
     assert {answer.verdict for answer in line.every_rule} <= {"pass", "not_asked", "unknown"}
 
@@ -241,8 +241,8 @@ def test_nuclei_are_not_nucleuss() -> None:
     assert (many(1, "nucleus"), many(2, "nucleus"), many(2, "queue")) == ("1 nucleus", "2 nuclei", "2 queues")
 
 
-def test_rules_count_their_rejections(ask: Ask) -> None:
-    answer = ask(rules, "production_job")
+def test_rules_count_their_rejections(query_demo: Ask) -> None:
+    answer = query_demo(rules, "production_job")
     by_rule = {line.rule: line for line in answer.rules}
     assert by_rule["memory_max"].decides_24h == 1 and by_rule["status"].rejections_24h > 0
     assert [line.position for line in answer.rules] == list(range(1, len(answer.rules) + 1))

@@ -29,8 +29,8 @@ from tests.brokered_demo import DRAWN
 Ask = Callable[..., Any]
 
 
-def test_a_queue_lists_its_jobs_rejections_and_near_misses(ask: Ask) -> None:
-    answer: QueueAnswer = ask(queue_answer, "bnl")
+def test_a_queue_lists_its_jobs_rejections_and_near_misses(query_demo: Ask) -> None:
+    answer: QueueAnswer = query_demo(queue_answer, "bnl")
     (production,) = [line for line in answer.brokerages if line.brokerage == "production_job"]
     rejected = sum(rejection.decisions for rejection in production.rejected)
     assert production.considered == production.chosen + rejected and production.jobs_placed > 0
@@ -44,7 +44,7 @@ def test_a_queue_lists_its_jobs_rejections_and_near_misses(ask: Ask) -> None:
     assert any("considered in" in sentence for sentence in queue_sentences(answer))
 
 
-def test_counts_of_cycles_agree_with_their_decisions(ask: Ask) -> None:
+def test_counts_of_cycles_agree_with_their_decisions(query_demo: Ask) -> None:
     def both(query: QueryContext) -> tuple[dict[tuple[str, str], DayCount], dict[tuple[str, str], DayCount]]:
         by_hand: defaultdict[tuple[str, str], DayCount] = defaultdict(DayCount)
         for state in chunk_states(query.connection, query.now):
@@ -61,10 +61,10 @@ def test_counts_of_cycles_agree_with_their_decisions(ask: Ask) -> None:
         }
         return dict(by_hand), from_cycles
 
-    by_hand, from_cycles = ask(both)
+    by_hand, from_cycles = query_demo(both)
     assert from_cycles == by_hand and len(from_cycles) > 100
-    bnl: QueueAnswer = ask(queue_answer, "BNL", evaluate=False)
-    line = next(row for row in ask(queues).queues if row.queue == "BNL")
+    bnl: QueueAnswer = query_demo(queue_answer, "BNL", evaluate=False)
+    line = next(row for row in query_demo(queues).queues if row.queue == "BNL")
     assert (line.considered, line.chosen, line.placed) == tuple(
         sum(getattr(summary, name) for summary in bnl.brokerages) for name in ("considered", "chosen", "jobs_placed")
     )
@@ -72,7 +72,7 @@ def test_counts_of_cycles_agree_with_their_decisions(ask: Ask) -> None:
     assert line.placed == jobs > 0
     rejected = {rejection.code: rejection.decisions for rejection in bnl.brokerages[1].rejected}
     assert rejected == dict(by_hand["production_job", "BNL"].rejected)
-    (nucleus_line,) = [row for row in ask(nuclei).nuclei if row.nucleus == "RAL-LCG2"]
+    (nucleus_line,) = [row for row in query_demo(nuclei).nuclei if row.nucleus == "RAL-LCG2"]
     assert nucleus_line.collected == by_hand["production_task", "RAL-LCG2"].placed > 0
 
 
@@ -89,7 +89,7 @@ def test_counts_of_cycles_agree_with_their_decisions(ask: Ask) -> None:
     ],
 )
 def test_no_list_scans_decisions(
-    ask: Ask, answer_function: Callable[..., Any], max_reads: int, monkeypatch: pytest.MonkeyPatch
+    query_demo: Ask, answer_function: Callable[..., Any], max_reads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reads: list[int] = []
     execute = psycopg.Cursor.execute
@@ -102,52 +102,52 @@ def test_no_list_scans_decisions(
         return execute(self, query, values, **keywords)
 
     monkeypatch.setattr(psycopg.Cursor, "execute", count_reads)
-    ask(answer_function)
+    query_demo(answer_function)
     assert sum(reads) <= max_reads
 
 
-def test_a_queue_that_is_no_candidate_says_why(ask: Ask) -> None:
-    answer: QueueAnswer = ask(queue_answer, "BEIJING-LCG2", evaluate=False)
+def test_a_queue_that_is_no_candidate_says_why(query_demo: Ask) -> None:
+    answer: QueueAnswer = query_demo(queue_answer, "BEIJING-LCG2", evaluate=False)
     codes = {line.brokerage: line.compared.value for line in answer.not_a_candidate if line.compared is not None}
     assert codes["production_job"] == "paused"
     assert next(iter(queue_sentences(answer))).startswith("Not a candidate of")
 
 
-def test_all_queues_and_idle_queues(ask: Ask) -> None:
-    all_queues, idle = ask(queues), ask(queues, QueueFilters(idle=True))
+def test_all_queues_and_idle_queues(query_demo: Ask) -> None:
+    all_queues, idle = query_demo(queues), query_demo(queues, QueueFilters(idle=True))
     assert len(all_queues.queues) == 76 and {line.queue for line in idle.queues} < {
         line.queue for line in all_queues.queues
     }
     assert all(line.placed == 0 for line in idle.queues)
-    assert [line.queue for line in ask(queues, QueueFilters(status="paused")).queues] == ["BEIJING-LCG2"]
+    assert [line.queue for line in query_demo(queues, QueueFilters(status="paused")).queues] == ["BEIJING-LCG2"]
     with pytest.raises(NothingFound, match="did you mean BNL"):
-        ask(queue_answer, "BNLX")
+        query_demo(queue_answer, "BNLX")
 
 
-def test_a_nucleus_with_the_probability_of_each_task(ask: Ask) -> None:
-    answer: NucleusAnswer = ask(nucleus_answer, "ral-lcg2")
+def test_a_nucleus_with_the_probability_of_each_task(query_demo: Ask) -> None:
+    answer: NucleusAnswer = query_demo(nucleus_answer, "ral-lcg2")
     task_line = {line.jeditaskid: line for line in answer.tasks}[DRAWN]
     assert task_line.drawn and 0 < task_line.probability < 1
     assert answer.line.considered == answer.line.candidate + sum(line.decisions for line in answer.rejected)
-    assert "RAL" in answer.queues and len(ask(nuclei).nuclei) > 10
+    assert "RAL" in answer.queues and len(query_demo(nuclei).nuclei) > 10
     with pytest.raises(NothingFound):
-        ask(nucleus_answer, "NOWHERE")
+        query_demo(nucleus_answer, "NOWHERE")
 
 
-def test_full_links_are_over_their_cap(ask: Ask) -> None:
-    full = ask(links, LinkFilters(full=True))
+def test_full_links_are_over_their_cap(query_demo: Ask) -> None:
+    full = query_demo(links, LinkFilters(full=True))
     assert full.total == len(full.links) > 0
     assert all(line.queued_files > line.cap_files for line in full.links)
     files = [line.queued_files for line in full.links]
     assert files == sorted(files, reverse=True)
-    of_nucleus = ask(links, LinkFilters(nucleus="sara-matrix", limit=3))
+    of_nucleus = query_demo(links, LinkFilters(nucleus="sara-matrix", limit=3))
     assert {line.nucleus for line in of_nucleus.links} == {"SARA-MATRIX"} and of_nucleus.total > 3
 
 
-def test_pages_of_links_add_up_to_the_whole_list(ask: Ask) -> None:
-    whole, collected, after = ask(links), [], None
+def test_pages_of_links_add_up_to_the_whole_list(query_demo: Ask) -> None:
+    whole, collected, after = query_demo(links), [], None
     for _ in range(whole.total):
-        page = ask(links, LinkFilters(limit=max(2, whole.total // 3), after=after))
+        page = query_demo(links, LinkFilters(limit=max(2, whole.total // 3), after=after))
         assert page.total == whole.total
         collected += page.links
         after = page.next_after
@@ -163,13 +163,13 @@ def test_pages_of_links_add_up_to_the_whole_list(ask: Ask) -> None:
     "after",
     ["", "x", "[1]", '["1","a","b"]', "[1,2,3]", "[" * 5000, "null", '[NaN,"a","b"]', f'[1{"0" * 999},"a","b"]'],
 )
-def test_an_invalid_link_cursor_is_refused(ask: Ask, after: str) -> None:
+def test_an_invalid_link_cursor_is_refused(query_demo: Ask, after: str) -> None:
     with pytest.raises(BadLinkCursor, match="no place in the list of links"):
-        ask(links, LinkFilters(after=after))
+        query_demo(links, LinkFilters(after=after))
 
 
-def test_shares_add_up_to_their_parents(ask: Ask) -> None:
-    lines = ask(shares).shares
+def test_shares_add_up_to_their_parents(query_demo: Ask) -> None:
+    lines = query_demo(shares).shares
     tops = [line for line in lines if line.parent is None]
     assert sum(line.target_percent for line in tops) == pytest.approx(100)
     for top in tops:

@@ -41,23 +41,23 @@ def old_jobs(kind: int | None) -> tuple[Rows, Rows]:
 
 
 @pytest.mark.parametrize("kind", [None, 0])
-def test_an_ordinary_job_of_every_rule_is_due(shared: Database, kind: int | None) -> None:
-    store(shared, *old_jobs(kind))
-    assert len(due(shared)) == len(RULES)
+def test_an_ordinary_job_of_every_rule_is_due(shared_database: Database, kind: int | None) -> None:
+    store(shared_database, *old_jobs(kind))
+    assert len(due(shared_database)) == len(RULES)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_rule_acts_on_a_job_of_the_event_service(shared: Database, kind: int) -> None:
-    store(shared, *old_jobs(kind))
-    assert due(shared) == {}
+def test_no_rule_acts_on_a_job_of_the_event_service(shared_database: Database, kind: int) -> None:
+    store(shared_database, *old_jobs(kind))
+    assert due(shared_database) == {}
 
 
-def test_the_check_of_one_job_gives_the_reason(shared: Database) -> None:
-    store(shared, *old_jobs(1))
-    with shared.read_snapshot() as connection:
-        job = find_job(connection, TableCatalogue.read(connection, shared.names), 100)
+def test_the_check_of_one_job_gives_the_reason(shared_database: Database) -> None:
+    store(shared_database, *old_jobs(1))
+    with shared_database.read_snapshot() as connection:
+        job = find_job(connection, TableCatalogue.read(connection, shared_database.names), 100)
     assert isinstance(job, Job)
-    limits = read_inputs(shared).timeout_context.limits
+    limits = read_inputs(shared_database).timeout_context.limits
     verdicts = check_job(job, None, limits, NOW.replace(tzinfo=None))
     assert all("event_service" in verdict.excused and not verdict.fired for verdict in verdicts)
 

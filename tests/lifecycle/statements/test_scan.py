@@ -220,13 +220,13 @@ def jobs_of(database: Database) -> list[Job]:
     ]
 
 
-def test_one_job_is_found_in_either_table(shared: Database) -> None:
-    store(shared, [{"pandaid": 1, **job("running")}], [{"pandaid": 2, **job("pending")}])
-    with shared.read_snapshot() as connection:
-        catalogue = TableCatalogue.read(connection, shared.names)
+def test_one_job_is_found_in_either_table(shared_database: Database) -> None:
+    store(shared_database, [{"pandaid": 1, **job("running")}], [{"pandaid": 2, **job("pending")}])
+    with shared_database.read_snapshot() as connection:
+        catalogue = TableCatalogue.read(connection, shared_database.names)
         jobs_found = [find_job(connection, catalogue, pandaid) for pandaid in (1, 2, 3)]
     assert [job_found for job_found in jobs_found if job_found is not None] == sorted(
-        jobs_of(shared), key=lambda job_found: job_found.pandaid
+        jobs_of(shared_database), key=lambda job_found: job_found.pandaid
     )
 
 
@@ -235,15 +235,15 @@ def test_every_rule_has_both_sides_of_its_limit() -> None:
     assert names == {rule.name for rule in RULES}
 
 
-def test_each_case(shared: Database) -> None:
+def test_each_case(shared_database: Database) -> None:
     active, defined = as_rows(ACTIVE_CASES, 1000), as_rows(DEFINED_CASES, 5000)
-    store(shared, active, defined)
+    store(shared_database, active, defined)
     expected = {
         row["pandaid"]: outcome
         for row, (_, outcome) in zip(active + defined, ACTIVE_CASES + DEFINED_CASES, strict=True)
         if outcome is not None
     }
-    actual = outcomes(shared)
+    actual = outcomes(shared_database)
     rows = {row["pandaid"]: row for row in active + defined}
     wrong = {
         str(rows[pandaid]): (expected.get(pandaid), actual.get(pandaid))
@@ -251,7 +251,7 @@ def test_each_case(shared: Database) -> None:
         if expected.get(pandaid) != actual.get(pandaid)
     }
     assert wrong == {}
-    assert outcomes_one_by_one(shared) == expected
+    assert outcomes_one_by_one(shared_database) == expected
 
 
 EXEMPT = ("PAUSED", "CATCHALL", "PARAMS", "BAD", "NICK", "ROW")
@@ -259,7 +259,7 @@ OVERDUE = [columns for columns, outcome in ACTIVE_CASES if outcome is not None a
 OVERDUE_DEFINED = [columns for columns, outcome in DEFINED_CASES if outcome is not None]
 
 
-def test_no_rule_touches_a_job_at_a_queue_with_an_exception(shared: Database) -> None:
+def test_no_rule_touches_a_job_at_a_queue_with_an_exception(shared_database: Database) -> None:
     def jobs_at(name: str, jobs: Rows, start: int) -> Rows:
         return [{**columns, "pandaid": start + number, "computingsite": name} for number, columns in enumerate(jobs)]
 
@@ -268,8 +268,8 @@ def test_no_rule_touches_a_job_at_a_queue_with_an_exception(shared: Database) ->
         row for number, name in enumerate(EXEMPT) for row in jobs_at(name, OVERDUE_DEFINED, 100_000 + 1000 * number)
     ]
     queues = [*QUEUES, queue("BAD", status=7)]
-    store(shared, active + jobs_at("OTHERWISE", OVERDUE, 900_000), defined, schedconfig_json=queues)
-    moves = due(shared)
+    store(shared_database, active + jobs_at("OTHERWISE", OVERDUE, 900_000), defined, schedconfig_json=queues)
+    moves = due(shared_database)
     assert {move.queue for move in moves.values()} == {"OTHERWISE"}
     assert {move.rule for move in moves.values()} >= {
         "sent",
@@ -281,7 +281,7 @@ def test_no_rule_touches_a_job_at_a_queue_with_an_exception(shared: Database) ->
     }
 
 
-def test_limits_are_read_from_the_rows_of_their_component(shared: Database) -> None:
+def test_limits_are_read_from_the_rows_of_their_component(shared_database: Database) -> None:
     config = [
         *CONFIG,
         setting("job_timeout", "TIMEOUT_defined", 30, type="int", vo="wlcg"),
@@ -298,42 +298,42 @@ def test_limits_are_read_from_the_rows_of_their_component(shared: Database) -> N
         {"pandaid": 3, **job("running", modificationtime=4 * HOUR + 1)},
         {"pandaid": 4, **job("running", modificationtime=10 * HOUR, queue="PUSH")},
     ]
-    store(shared, active, [{"pandaid": 5, **job("defined", modificationtime=30 * HOUR)}], config=config)
-    assert {pandaid: outcome[2] for pandaid, outcome in outcomes(shared).items() if outcome} == {
+    store(shared_database, active, [{"pandaid": 5, **job("defined", modificationtime=30 * HOUR)}], config=config)
+    assert {pandaid: outcome[2] for pandaid, outcome in outcomes(shared_database).items() if outcome} == {
         1: 5400.0,
         2: DAY,
         3: 4 * HOUR,
     }
 
 
-def test_stale_pilot_data_makes_no_queue_inactive(shared: Database) -> None:
+def test_stale_pilot_data_makes_no_queue_inactive(shared_database: Database) -> None:
     waiting_job = {"pandaid": 1, **job("activated", "OLD", modificationtime=5 * HOUR, currentpriority=900)}
     stale = [{"site": "OLD", "flag": "production", "hours": 3, "laststart": ago(9 * HOUR), "lastmod": ago(7 * HOUR)}]
-    store(shared, [waiting_job], sitedata=stale)
-    assert due(shared) == {}
-    assert read_inputs(shared).notes[0].startswith("source pilots is stale")
-    store(shared, [waiting_job], sitedata=[{**stale[0], "lastmod": ago(HOUR)}])
-    assert list(due(shared)) == [1]
+    store(shared_database, [waiting_job], sitedata=stale)
+    assert due(shared_database) == {}
+    assert read_inputs(shared_database).notes[0].startswith("source pilots is stale")
+    store(shared_database, [waiting_job], sitedata=[{**stale[0], "lastmod": ago(HOUR)}])
+    assert list(due(shared_database)) == [1]
 
 
-def test_unreadable_queues_are_noted(shared: Database) -> None:
+def test_unreadable_queues_are_noted(shared_database: Database) -> None:
     rows = [
         queue("ON"),
         queue("A", catchall=["disableReassign"]),
         queue("B", params="x"),
         {"panda_queue": "C", "data": [1]},
     ]
-    store(shared, [], schedconfig_json=rows)
-    assert read_inputs(shared).notes == ["queues that cannot be read, where no timeout acts: 3, first A"]
+    store(shared_database, [], schedconfig_json=rows)
+    assert read_inputs(shared_database).notes == ["queues that cannot be read, where no timeout acts: 3, first A"]
 
 
-def test_a_past_clock_finds_no_job_and_a_future_clock_finds_more(shared: Database) -> None:
+def test_a_past_clock_finds_no_job_and_a_future_clock_finds_more(shared_database: Database) -> None:
     active, defined = as_rows(ACTIVE_CASES, 1000), as_rows(DEFINED_CASES, 5000)
-    store(shared, active, defined)
-    assert due(shared, NOW - timedelta(days=500)) == {}
-    assert due(shared, NOW - timedelta(days=365 * 2000)) == {}
-    later = due(shared, NOW + timedelta(days=30))
-    assert set(due(shared)) <= set(later)
+    store(shared_database, active, defined)
+    assert due(shared_database, NOW - timedelta(days=500)) == {}
+    assert due(shared_database, NOW - timedelta(days=365 * 2000)) == {}
+    later = due(shared_database, NOW + timedelta(days=30))
+    assert set(due(shared_database)) <= set(later)
     assert len(later) > len(active)
 
 
@@ -361,10 +361,10 @@ VALUES: dict[str, tuple[Any, ...]] = {
 
 @settings(max_examples=4, deadline=None)
 @given(st.integers(0, 2**31))
-def test_the_scan_agrees_with_the_check_of_single_jobs(shared: Database, seed: int) -> None:
+def test_the_scan_agrees_with_the_check_of_single_jobs(shared_database: Database, seed: int) -> None:
     random = Random(seed)
     rows = [
         {"pandaid": number} | {name: random.choice(values) for name, values in VALUES.items()} for number in range(300)
     ]
-    store(shared, rows[:200], rows[200:])
-    assert outcomes(shared) == outcomes_one_by_one(shared)
+    store(shared_database, rows[:200], rows[200:])
+    assert outcomes(shared_database) == outcomes_one_by_one(shared_database)

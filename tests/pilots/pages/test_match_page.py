@@ -24,15 +24,15 @@ NODE = {"cpu": {"num_cores": 8, "ram_mb": 16_000}, "tags": ["os:el9"]}
 
 
 @pytest.fixture
-def client(shared: Database, tmp_path: Path) -> Iterator[httpx.Client]:
-    publish_places(emptied(shared))
-    refresh(shared, 0)
-    execute(shared, "TRUNCATE broker.presented_nodes, broker.presented_tags, broker.matched_requests")
-    ask(shared, 11, JobSpecs((Spec(cores=Bounds(16)),), "lhcb").canonical)
-    add_jobs(shared, 100, 3, jeditaskid=11, processingtype="evgen")
-    follow(shared)
+def client(shared_database: Database, tmp_path: Path) -> Iterator[httpx.Client]:
+    publish_places(emptied(shared_database))
+    refresh(shared_database, 0)
+    execute(shared_database, "TRUNCATE broker.presented_nodes, broker.presented_tags, broker.matched_requests")
+    ask(shared_database, 11, JobSpecs((Spec(cores=Bounds(16)),), "lhcb").canonical)
+    add_jobs(shared_database, 100, 3, jeditaskid=11, processingtype="evgen")
+    follow(shared_database)
     parts = page_parts(shipped(), TOKEN, monotonic)
-    with serving(shared, tmp_path, shipped(), parts=parts) as server, client_of(server) as http_client:
+    with serving(shared_database, tmp_path, shipped(), parts=parts) as server, client_of(server) as http_client:
         yield http_client
 
 
@@ -44,12 +44,14 @@ def present(client: httpx.Client, database: Database) -> None:
         assert monotonic() < deadline_s
 
 
-def test_presented_nodes_are_recorded_and_near_misses_of_a_job_shown(client: httpx.Client, shared: Database) -> None:
-    present(client, shared)
-    assert rows(shared, "SELECT site, ce, queue, requests FROM broker.presented_nodes") == [
+def test_presented_nodes_are_recorded_and_near_misses_of_a_job_shown(
+    client: httpx.Client, shared_database: Database
+) -> None:
+    present(client, shared_database)
+    assert rows(shared_database, "SELECT site, ce, queue, requests FROM broker.presented_nodes") == [
         ("SITE_A", "ce1", "long", 1)
     ]
-    assert rows(shared, "SELECT tag FROM broker.presented_tags") == [("os:el9",)]
+    assert rows(shared_database, "SELECT tag FROM broker.presented_tags") == [("os:el9",)]
     match = client.get("/api/v1/jobs/100/match").json()
     assert [(miss["field"], miss["asked"], miss["best"]) for miss in match["near"]] == [("cpu.num-cores.min", 16, 8)]
     assert client.get("/match", params={"pandaid": "100", "format": "json"}).json() == {"job": match, "node": None}
@@ -57,8 +59,8 @@ def test_presented_nodes_are_recorded_and_near_misses_of_a_job_shown(client: htt
     assert client.get("/api/v1/jobs/99/match").json()["code"] == "nothing_found"
 
 
-def test_unsubmitted_specs_and_nodes_are_matched(client: httpx.Client, shared: Database) -> None:
-    present(client, shared)
+def test_unsubmitted_specs_and_nodes_are_matched(client: httpx.Client, shared_database: Database) -> None:
+    present(client, shared_database)
     request = {"job": {"requirements": {"cpu": {"num_cores": {"min": 8}}, "tags": "os:el9 & os:none"}}}
     match = client.post("/api/v1/match/specs", json=request).json()
     assert match["never_presented"] == ["os:none"] and [line["field"] for line in match["near"]] == ["tags"]
@@ -85,8 +87,10 @@ def test_unsubmitted_specs_and_nodes_are_matched(client: httpx.Client, shared: D
         ({"queue": "long"}, ("Jobs for the node at long",)),
     ],
 )
-def test_the_page(client: httpx.Client, shared: Database, params: dict[str, str], words: tuple[str, ...]) -> None:
-    present(client, shared)
+def test_the_page(
+    client: httpx.Client, shared_database: Database, params: dict[str, str], words: tuple[str, ...]
+) -> None:
+    present(client, shared_database)
     page = client.get("/match", params=params, headers={"Accept": "text/html"})
     assert all(word in page.text for word in words), page.text
     assert page.text.count("<table") == page.text.count("<caption>") and "<b>" not in page.text

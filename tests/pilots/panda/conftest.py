@@ -8,6 +8,6 @@ from tests.pilots.panda.client import Client
 
 
 @pytest.fixture(scope="module")
-def client(shared: Database) -> Client:
+def client(shared_database: Database) -> Client:
     """A client of the pilot interface on the module's database."""
-    return Client(pilot_app(shared))
+    return Client(pilot_app(shared_database))

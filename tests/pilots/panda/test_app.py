@@ -21,11 +21,11 @@ IDENTITIES = {
 
 
 @pytest.fixture(scope="module")
-def restricted_client(shared: Database) -> Client:
+def restricted_client(shared_database: Database) -> Client:
     async def identify(connection: HTTPConnection) -> Identity | None:
         return IDENTITIES.get(connection.headers.get("authorization", ""))
 
-    return Client(pilot_app(shared, identify))
+    return Client(pilot_app(shared_database, identify))
 
 
 def status_code_of(client: Client, identity: str, method: str, **fields: str) -> int:
@@ -55,18 +55,23 @@ def test_a_request_without_a_token_is_refused(restricted_client: Client) -> None
     ],
 )
 def test_which_identities_may_take_jobs(
-    shared: Database, restricted_client: Client, identity: str, fields: dict[str, str], code: int
+    shared_database: Database, restricted_client: Client, identity: str, fields: dict[str, str], code: int
 ) -> None:
     label = "user" if identity == "user" else "managed"
-    fill(shared, [job(5, prodsourcelabel=label, produserid="ann"), job(6, prodsourcelabel="user", produserid="bob")])
+    fill(
+        shared_database,
+        [job(5, prodsourcelabel=label, produserid="ann"), job(6, prodsourcelabel="user", produserid="bob")],
+    )
     assert status_code_of(restricted_client, identity, "getJob", **fields) == code
     if identity == "user" and code == 0:
         assert status_code_of(restricted_client, identity, "getJob", **fields) == 20
 
 
 @pytest.mark.parametrize(("identity", "code"), [("pilot", 0), ("pilot of Q", 70), ("user", 60)])
-def test_which_identities_may_report(shared: Database, restricted_client: Client, identity: str, code: int) -> None:
-    fill(shared, [job(5, "running", computingsite="R")])
+def test_which_identities_may_report(
+    shared_database: Database, restricted_client: Client, identity: str, code: int
+) -> None:
+    fill(shared_database, [job(5, "running", computingsite="R")])
     assert status_code_of(restricted_client, identity, "updateJob", jobId="5", state="running", siteName="Q") == code
 
 
@@ -112,12 +117,12 @@ def test_other_methods_are_forbidden(client: Client, method: str, path: str) -> 
         ("/", False),
     ],
 )
-def test_two_applications_on_one_port(shared: Database, path: str, expected: bool) -> None:
+def test_two_applications_on_one_port(shared_database: Database, path: str, expected: bool) -> None:
     async def other_app(scope: Scope, receive: Receive, send: Send) -> None:
         await PlainTextResponse("other", 418)(scope, receive, send)
 
     assert is_for_pilots(path) == expected
-    answer = Client(beside(other_app, pilot_app(shared))).get(path)
+    answer = Client(beside(other_app, pilot_app(shared_database))).get(path)
     assert (answer.status_code != 418) == expected
 
 
@@ -155,7 +160,7 @@ async def identify_with_rate_limit(connection: HTTPConnection) -> Identity | Non
         ("GET", "/cache/ddmendpoints.json"),
     ],
 )
-def test_a_client_over_its_rate_limit_is_told_when_to_retry(shared: Database, method: str, path: str) -> None:
-    answer = Client(pilot_app(shared, identify_with_rate_limit)).request(method, path)
+def test_a_client_over_its_rate_limit_is_told_when_to_retry(shared_database: Database, method: str, path: str) -> None:
+    answer = Client(pilot_app(shared_database, identify_with_rate_limit)).request(method, path)
     assert (answer.status_code, answer.headers["retry-after"]) == (429, "2")
     assert "{" not in answer.text, "pilots take any JSON for success"

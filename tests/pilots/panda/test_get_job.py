@@ -33,9 +33,9 @@ PILOT = {"siteName": "Q", "prodSourceLabel": "managed", "mem": "4000.0", "diskSp
 NOTHING = {"StatusCode": 20, "errorDialog": "no jobs in PanDA"}
 
 
-def test_a_pilot_gets_a_job_with_its_files(shared: Database, client: Client) -> None:
+def test_a_pilot_gets_a_job_with_its_files(shared_database: Database, client: Client) -> None:
     fill(
-        shared,
+        shared_database,
         [job(5, minramcount=4000)],
         jedi_taskparams=[{"jeditaskid": 1, "taskparams": '{"arguments": "-i ${IN} -o ${OUTPUT0}"}'}],
         jedi_datasets=[dataset(), dataset(11, "output"), dataset(12, "log")],
@@ -56,11 +56,11 @@ def test_a_pilot_gets_a_job_with_its_files(shared: Database, client: Client) -> 
               "ddmEndPointIn": "DISK", "ddmEndPointOut": "DISK,DISK",
               "scopeOut": "s", "scopeLog": "s"}  # fmt: skip
     assert {name: answer[name] for name in expected} == expected
-    job_row = row(shared, "SELECT * FROM doma_panda.jobsactive4")
+    job_row = row(shared_database, "SELECT * FROM doma_panda.jobsactive4")
     assert (job_row["jobstatus"], job_row["modificationhost"], job_row["computingelement"]) == ("sent", "n1", "CE")
     assert job_row["starttime"] == job_row["modificationtime"] is not None
     assert job_row["jobexecutionid"] == 0
-    assert rows(shared, "SELECT pandaid, jobstatus FROM doma_panda.jobs_statuslog") == [(5, "sent")]
+    assert rows(shared_database, "SELECT pandaid, jobstatus FROM doma_panda.jobs_statuslog") == [(5, "sent")]
     assert post(client, "getJob", **PILOT) == NOTHING
 
 
@@ -96,29 +96,29 @@ def test_a_pilot_gets_a_job_with_its_files(shared: Database, client: Client) -> 
     ],
 )
 def test_which_jobs_a_pilot_gets(
-    shared: Database, client: Client, columns: dict[str, Any], fields: dict[str, str], gets: bool
+    shared_database: Database, client: Client, columns: dict[str, Any], fields: dict[str, str], gets: bool
 ) -> None:
-    fill(shared, [job(5, **columns)])
+    fill(shared_database, [job(5, **columns)])
     assert post(client, "getJob", **PILOT | fields)["StatusCode"] == (0 if gets else 20)
-    assert rows(shared, "SELECT jobstatus FROM doma_panda.jobsactive4") == [("sent" if gets else "activated",)]
+    assert rows(shared_database, "SELECT jobstatus FROM doma_panda.jobsactive4") == [("sent" if gets else "activated",)]
 
 
 @pytest.mark.parametrize(("corepower", "gets"), [(10, True), (9.9, False), (None, True)])
 def test_a_job_with_a_cpu_time_goes_to_a_queue_with_enough(
-    shared: Database, client: Client, corepower: float | None, gets: bool
+    shared_database: Database, client: Client, corepower: float | None, gets: bool
 ) -> None:
     queue_row = queue("Q", maxtime=100, corepower=corepower)
-    fill(shared, [], schedconfig_json=[queue_row])
-    fill(shared, [job(5)], schedconfig_json=[queue_row])
-    with shared.begin() as connection:
+    fill(shared_database, [], schedconfig_json=[queue_row])
+    fill(shared_database, [job(5)], schedconfig_json=[queue_row])
+    with shared_database.begin() as connection:
         connection.exec_driver_sql("INSERT INTO broker.task_requirements (jeditaskid, cputime_s) VALUES (1, 1000)")
         connection.exec_driver_sql("DELETE FROM broker.waiting_jobs; DELETE FROM broker.task_queues")
-    follow(shared)
+    follow(shared_database)
     assert post(client, "getJob", **PILOT)["StatusCode"] == (0 if gets else 20)
 
 
-def test_several_jobs_at_once(shared: Database, client: Client) -> None:
-    fill(shared, [job(5), job(6), job(7)])
+def test_several_jobs_at_once(shared_database: Database, client: Client) -> None:
+    fill(shared_database, [job(5), job(6), job(7)])
     answer = post(client, "getJob", **PILOT, nJobs="2")
     assert [document["PandaID"] for document in answer["jobs"]] == [5, 6]
     response = call(client, "pilot/acquire_jobs", site_name="Q", prod_source_label="managed", n_jobs=5, node="n1")
@@ -127,8 +127,8 @@ def test_several_jobs_at_once(shared: Database, client: Client) -> None:
     assert (response["success"], response["message"]) == (False, "No jobs in PanDA")
 
 
-def test_each_job_goes_to_one_pilot(shared: Database, client: Client) -> None:
-    fill(shared, [job(number) for number in range(100, 130)])
+def test_each_job_goes_to_one_pilot(shared_database: Database, client: Client) -> None:
+    fill(shared_database, [job(number) for number in range(100, 130)])
 
     def take_all(number: int) -> list[int]:
         pandaids = []
@@ -141,29 +141,29 @@ def test_each_job_goes_to_one_pilot(shared: Database, client: Client) -> None:
     assert sorted(jobs) == list(range(100, 130))
 
 
-def test_the_worker_of_a_known_harvester_runs(shared: Database, client: Client) -> None:
+def test_the_worker_of_a_known_harvester_runs(shared_database: Database, client: Client) -> None:
     worker = {"harvesterid": "h", "workerid": 12, "status": "submitted", "lastupdate": "2026-08-01T10:00:00"}
     instances = [{"harvester_id": "h"}]
-    fill(shared, [job(5), job(6)], harvester_workers=[worker], harvester_instances=instances)
+    fill(shared_database, [job(5), job(6)], harvester_workers=[worker], harvester_instances=instances)
     post(client, "getJob", **PILOT, harvester_id="h", worker_id="12")
-    assert rows(shared, "SELECT status, njobs FROM doma_panda.harvester_workers") == [("running", 1)]
+    assert rows(shared_database, "SELECT status, njobs FROM doma_panda.harvester_workers") == [("running", 1)]
     query = "SELECT harvesterid, workerid, pandaid FROM doma_panda.harvester_rel_jobs_workers"
-    assert rows(shared, query) == [("h", 12, 5)]
+    assert rows(shared_database, query) == [("h", 12, 5)]
     assert post(client, "getJob", **PILOT, harvester_id="other", worker_id="3")["PandaID"] == 6
-    assert rows(shared, query) == [("h", 12, 5)]
+    assert rows(shared_database, query) == [("h", 12, 5)]
 
 
-def test_requests_are_counted_at_known_queues(shared: Database, client: Client) -> None:
-    fill(shared, [job(5)])
+def test_requests_are_counted_at_known_queues(shared_database: Database, client: Client) -> None:
+    fill(shared_database, [job(5)])
     post(client, "getJob", **PILOT)
     post(client, "getJob", **PILOT)
     post(client, "getJob", **PILOT | {"siteName": "NOWHERE"})
-    counts = rows(shared, "SELECT panda_queue, method, node, requests FROM broker.pilot_requests ORDER BY 2")
+    counts = rows(shared_database, "SELECT panda_queue, method, node, requests FROM broker.pilot_requests ORDER BY 2")
     assert counts == [("Q", "getjob", "n1", 2), ("Q", "nojob", "n1", 1)]
 
 
-def test_a_client_that_does_not_accept_json_gets_a_form(shared: Database, client: Client) -> None:
-    fill(shared, [job(5)])
+def test_a_client_that_does_not_accept_json_gets_a_form(shared_database: Database, client: Client) -> None:
+    fill(shared_database, [job(5)])
     answer = client.post("/server/panda/getJob", data=PILOT, headers={"accept": "*/*"})
     fields = parse_qs(answer.text, keep_blank_values=True)
     assert (answer.status_code, fields["StatusCode"], fields["PandaID"]) == (200, ["0"], ["5"])
@@ -199,16 +199,18 @@ def test_the_grid_has_its_queues() -> None:
     assert [values["panda_queue"] for values in QUEUES] == ["Q", "R", "TEST"]
 
 
-def test_the_recorded_host_and_the_request_of_its_pilot_decide_together(shared: Database, client: Client) -> None:
+def test_the_recorded_host_and_the_request_of_its_pilot_decide_together(
+    shared_database: Database, client: Client
+) -> None:
     def specs_with(**spec: Any) -> str:
         return JobSpecs((Spec(**spec),), "atlas").canonical
 
     def pandaid_for(specs: str) -> int | None:
-        fill(shared, [job(5)], worker_node=nodes, worker_node_gpus=gpus)
-        with shared.begin() as connection:
+        fill(shared_database, [job(5)], worker_node=nodes, worker_node_gpus=gpus)
+        with shared_database.begin() as connection:
             connection.execute(sa.text("TRUNCATE broker.waiting_jobs, broker.task_queues, broker.task_requirements"))
             attach(connection, 1, None, TaskRequirements(specs=specs))
-        follow(shared)
+        follow(shared_database)
         pandaid: int | None = post(client, "getJob", **PILOT | {"node": "slot1@n1"}).get("PandaID")
         return pandaid
 
@@ -239,10 +241,10 @@ def test_the_recorded_host_and_the_request_of_its_pilot_decide_together(shared: 
     [("n1", "n1", 10, False), ("slot1_2@n1", "n1", 10, False), ("n2", "n1", 10, True), ("n1", "n1", -1, True)],
 )
 def test_the_pilot_of_a_held_node_gets_no_job(
-    shared: Database, client: Client, node: str, held_node: str, minutes: int, gets: bool
+    shared_database: Database, client: Client, node: str, held_node: str, minutes: int, gets: bool
 ) -> None:
-    fill(shared, [job(5)])
-    with shared.begin() as connection:
+    fill(shared_database, [job(5)])
+    with shared_database.begin() as connection:
         connection.execute(
             sa.text(
                 "INSERT INTO broker.held_nodes VALUES ('Q', :node, now() + make_interval(mins => :minutes), 7, 7, 2)"
@@ -253,13 +255,15 @@ def test_the_pilot_of_a_held_node_gets_no_job(
     assert (answer["StatusCode"], answer.get("errorDialog", "")) == ((0, "") if gets else (20, AVOIDED))
     response = call(client, "pilot/acquire_jobs", site_name="Q", prod_source_label="managed", node=node)
     assert response["message"] == ("No jobs in PanDA" if gets else AVOIDED)
-    counts = rows(shared, "SELECT method, requests FROM broker.pilot_requests ORDER BY method")
+    counts = rows(shared_database, "SELECT method, requests FROM broker.pilot_requests ORDER BY method")
     assert counts == [("getjob", 2), ("nojob", 1 if gets else 2)]
 
 
-def test_the_pilot_of_a_node_at_which_the_input_failed_gets_other_jobs(shared: Database, client: Client) -> None:
-    fill(shared, [job(5), job(6)])
-    with shared.begin() as connection:
+def test_the_pilot_of_a_node_at_which_the_input_failed_gets_other_jobs(
+    shared_database: Database, client: Client
+) -> None:
+    fill(shared_database, [job(5), job(6)])
+    with shared_database.begin() as connection:
         connection.exec_driver_sql("TRUNCATE broker.held_jobs")
         connection.exec_driver_sql("INSERT INTO broker.held_jobs VALUES (5, 'n1', 'Q', '2099-01-01 12:00Z')")
     request = {**PILOT, "node": "slot1@n1"}

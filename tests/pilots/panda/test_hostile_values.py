@@ -27,9 +27,9 @@ DELETE FROM doma_panda.job_output_report; UPDATE doma_panda.jobsactive4 SET jobs
 
 
 @pytest.fixture
-def running(shared: Database) -> Database:
-    fill(shared, [job(5, "running")])
-    return shared
+def running(shared_database: Database) -> Database:
+    fill(shared_database, [job(5, "running")])
+    return shared_database
 
 
 form_values = st.sampled_from((*NUMBERS, *TEXTS))
@@ -54,7 +54,7 @@ def test_reports_with_any_values(
 
 @PATIENT
 @given(st.sampled_from(sorted(set(METHODS) - set(READING))), st.data())
-def test_calls_with_any_values(shared: Database, client: Client, method: str, data: st.DataObject) -> None:
+def test_calls_with_any_values(shared_database: Database, client: Client, method: str, data: st.DataObject) -> None:
     names = [name.rstrip("!") for name in METHODS[method].arguments]
     values = data.draw(st.fixed_dictionaries({}, optional=dict.fromkeys(names, json_values)))
     body = json.dumps(values, ensure_ascii=True).encode()

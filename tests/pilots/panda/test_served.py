@@ -22,9 +22,9 @@ from tests.pilots.panda.pilot_grid import AGENT
 NOW = datetime(2026, 8, 1, tzinfo=UTC)
 
 
-def test_pilots_and_api_clients_share_one_port(shared: Database, tmp_path: Path) -> None:
+def test_pilots_and_api_clients_share_one_port(shared_database: Database, tmp_path: Path) -> None:
     with (
-        serving(shared, ListenOptions(port=0), home=tmp_path / "home", folder=None) as running,
+        serving(shared_database, ListenOptions(port=0), home=tmp_path / "home", folder=None) as running,
         httpx.Client(base_url=running.server.url, headers=AGENT, timeout=30) as client,
     ):
         request = {"siteName": "NOWHERE"}
@@ -41,7 +41,7 @@ def test_pilots_and_api_clients_share_one_port(shared: Database, tmp_path: Path)
         assert client.get("/cache/schedconfig/NOWHERE.json").status_code == 404
 
 
-def test_pilots_and_their_addresses_have_the_rate_limit_of_pilots(shared: Database, tmp_path: Path) -> None:
+def test_pilots_and_their_addresses_have_the_rate_limit_of_pilots(shared_database: Database, tmp_path: Path) -> None:
     rates = shipped().rate.model_dump() | {"anonymous": {"per_s": 0.001, "burst": 1}}
     configuration = shipped(rate=rates | {"pilot": {"per_s": 0.001, "burst": 2}})
     home, pilot = tmp_path / "home", policies.Identity("p", "local", {Role.PILOT: Grant(Role.PILOT)})
@@ -50,7 +50,9 @@ def test_pilots_and_their_addresses_have_the_rate_limit_of_pilots(shared: Databa
         return pilot if "authorization" in connection.headers else None
 
     limiter = RateLimiter(configuration.rate, lambda: 0.0)
-    state = ApiState(shared, configuration, None, home, lambda: NOW, lambda: 0.0, limiter, identify=[identify_header])
+    state = ApiState(
+        shared_database, configuration, None, home, lambda: NOW, lambda: 0.0, limiter, identify=[identify_header]
+    )
     identify = identify_pilot(state)
 
     def outcomes_of(headers: list[tuple[bytes, bytes]]) -> list[str]:

@@ -34,14 +34,14 @@ _END_THE_NEWS = f"SELECT pg_terminate_backend(pid) {_NEWS}"
 
 
 @pytest.fixture
-def client(shared: Database, tmp_path: Path) -> Iterator[httpx.Client]:
-    publish_places(emptied(shared))
-    refresh(shared, 0)
-    with shared.begin() as connection:
+def client(shared_database: Database, tmp_path: Path) -> Iterator[httpx.Client]:
+    publish_places(emptied(shared_database))
+    refresh(shared_database, 0)
+    with shared_database.begin() as connection:
         connection.execute(sa.text("TRUNCATE broker.matched_requests"))
-    add_jobs(shared, 1, JOBS)
-    follow(shared)
-    with serving(shared, tmp_path) as server, client_of(server) as http_client:
+    add_jobs(shared_database, 1, JOBS)
+    follow(shared_database)
+    with serving(shared_database, tmp_path) as server, client_of(server) as http_client:
         yield http_client
 
 
@@ -59,30 +59,32 @@ def count_sent(database: Database) -> int:
 
 
 @pytest.fixture
-def held(shared: Database) -> Iterator[None]:
+def held(shared_database: Database) -> Iterator[None]:
     """Node n1 of the queue is held; the hold of n2 has ended."""
-    with shared.begin() as connection:
+    with shared_database.begin() as connection:
         connection.exec_driver_sql("TRUNCATE broker.held_nodes")
         connection.exec_driver_sql("""
             INSERT INTO broker.held_nodes VALUES ('QUEUE_A', 'n1', now() + interval '10 min', 7, 7, 2),
                 ('QUEUE_A', 'n2', now() - interval '1 min', 7, 7, 2)""")
     yield
-    with shared.begin() as connection:
+    with shared_database.begin() as connection:
         connection.exec_driver_sql("TRUNCATE broker.held_nodes")
 
 
 @pytest.mark.usefixtures("held")
-def test_only_the_pilot_of_a_held_node_gets_no_job(client: httpx.Client, shared: Database) -> None:
+def test_only_the_pilot_of_a_held_node_gets_no_job(client: httpx.Client, shared_database: Database) -> None:
     for host in ("n1", "slot1_2@n1"):
         answer = match(client, host=host)
         assert (answer["pandaid"], answer["reason"], answer["rejected"]) == (None, "avoid node", {})
-    assert match(client, host="n1", pilot="p1", request_number=1)["pandaid"] is None and count_sent(shared) == 0
+    assert (
+        match(client, host="n1", pilot="p1", request_number=1)["pandaid"] is None and count_sent(shared_database) == 0
+    )
     assert all(match(client, **changes)["pandaid"] for changes in ({}, {"host": "n2"}, {"host": "slot1@n3"}))
-    assert count_sent(shared) == 3
+    assert count_sent(shared_database) == 3
 
 
-def test_a_job_avoids_the_node_where_its_input_failed(client: httpx.Client, shared: Database) -> None:
-    with shared.begin() as connection:
+def test_a_job_avoids_the_node_where_its_input_failed(client: httpx.Client, shared_database: Database) -> None:
+    with shared_database.begin() as connection:
         connection.exec_driver_sql(
             "INSERT INTO broker.held_jobs SELECT job, 'n1', 'QUEUE_A', '2099-01-01Z' FROM generate_series(1, 39) AS job"
         )
@@ -92,60 +94,60 @@ def test_a_job_avoids_the_node_where_its_input_failed(client: httpx.Client, shar
     assert answer["held_until"] == "2099-01-01T00:00:00Z" and answer["rejected"] == {}
     assert match(client, host="n1", pilot="p1", request_number=1)["repeated"]
     jobs = [match(client, host="n2")["pandaid"], match(client)["pandaid"]]
-    assert jobs == [1, 2] and count_sent(shared) == 3
+    assert jobs == [1, 2] and count_sent(shared_database) == 3
 
 
-def test_the_same_request_gets_the_same_job(client: httpx.Client, shared: Database) -> None:
+def test_the_same_request_gets_the_same_job(client: httpx.Client, shared_database: Database) -> None:
     first = match(client, pilot="p1", request_number=1)
     assert first["pandaid"] and not first["repeated"]
     repeated = match(client, pilot="p1", request_number=1)
-    assert (repeated["pandaid"], repeated["repeated"]) == (first["pandaid"], True) and count_sent(shared) == 1
+    assert (repeated["pandaid"], repeated["repeated"]) == (first["pandaid"], True) and count_sent(shared_database) == 1
     others = [match(client, pilot="p1", request_number=2), match(client, pilot="p2", request_number=1), match(client)]
-    assert len({answer["pandaid"] for answer in (first, *others)}) == 4 and count_sent(shared) == 4
+    assert len({answer["pandaid"] for answer in (first, *others)}) == 4 and count_sent(shared_database) == 4
 
 
-def test_concurrent_requests_get_each_job_once(client: httpx.Client, shared: Database) -> None:
+def test_concurrent_requests_get_each_job_once(client: httpx.Client, shared_database: Database) -> None:
     requests = [(f"p{number % 30}", 1) for number in range(3 * JOBS)]  # each request is sent several times
     with ThreadPoolExecutor(8) as threads:
         answers = list(threads.map(lambda answer: match(client, pilot=answer[0], request_number=answer[1]), requests))
     by_pilot = {(pilot, answer["pandaid"]) for (pilot, _), answer in zip(requests, answers, strict=True)}
-    assert len(by_pilot) == 30 == count_sent(shared)
+    assert len(by_pilot) == 30 == count_sent(shared_database)
     assert max(Counter(job for _, job in by_pilot).values()) == 1
 
 
-def test_a_repeated_request_gets_its_job_when_no_jobs_wait(client: httpx.Client, shared: Database) -> None:
+def test_a_repeated_request_gets_its_job_when_no_jobs_wait(client: httpx.Client, shared_database: Database) -> None:
     first = match(client, pilot="p1", request_number=1)
     while match(client)["pandaid"] is not None:
         pass
-    assert count_sent(shared) == JOBS
+    assert count_sent(shared_database) == JOBS
     empty = match(client, pilot="p9", request_number=9)
     assert empty["pandaid"] is None and empty["reason"]
     assert match(client, pilot="p1", request_number=1)["pandaid"] == first["pandaid"]
 
 
 @pytest.mark.slow
-def test_matchers_hear_of_new_jobs_and_reconnect(shared: Database) -> None:
+def test_matchers_hear_of_new_jobs_and_reconnect(shared_database: Database) -> None:
     views = Views()
 
     def known() -> int:
         return 0 if views.groups.current is None else int(views.groups.current.holding.sum())
 
     def activate(first: int, queue: str) -> None:
-        add_jobs(shared, first, computingsite=queue)
-        follow(shared)
+        add_jobs(shared_database, first, computingsite=queue)
+        follow(shared_database)
 
-    emptied(shared)
+    emptied(shared_database)
     activate(1, "QUEUE_A")
-    with shared.sibling("news of a test", 1) as database:
+    with shared_database.sibling("news of a test", 1) as database:
         views.groups.has_requests = True
         news = News(database, views, NodeNotes(), lambda: at(0))
         try:
             wait_until(lambda: known() == 1)  # starts by reading everything
             activate(1000, "QUEUE_C")
             wait_until(lambda: known() == 2)
-            with shared.begin() as connection:
+            with shared_database.begin() as connection:
                 connection.execute(sa.text(_END_THE_NEWS))
-            wait_until(lambda: not listeners(shared))
+            wait_until(lambda: not listeners(shared_database))
             activate(2000, "QUEUE_D")  # without a listener
             wait_until(lambda: known() == 3)
         finally:
@@ -171,16 +173,16 @@ def test_a_message_names_some_or_all_task_queues(payload: str, queues: set[int] 
     assert queues_of(payload) == queues
 
 
-def test_a_lost_connection_is_replaced(client: httpx.Client, shared: Database) -> None:
+def test_a_lost_connection_is_replaced(client: httpx.Client, shared_database: Database) -> None:
     first = match(client)
-    with shared.begin() as connection:
+    with shared_database.begin() as connection:
         # parallel test processes have matchers on the same server
         query = """SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
             WHERE application_name LIKE '%matcher' AND datname = current_database()"""
         assert connection.execute(sa.text(query)).scalars().all() == [True, True]
     failure = client.post("/api/v1/jobs:match", json=PLACE)
     assert (failure.status_code, failure.json()["code"]) == (503, "database_unavailable")
-    assert match(client)["pandaid"] not in (None, first["pandaid"]) and count_sent(shared) == 2
+    assert match(client)["pandaid"] not in (None, first["pandaid"]) and count_sent(shared_database) == 2
 
 
 @pytest.mark.parametrize(
@@ -275,12 +277,12 @@ def test_match_requests_are_logged_when_they_fail_or_are_slow(
     log.setLevel(logging.NOTSET)
 
 
-def test_a_node_is_presented_and_allotted(client: httpx.Client, shared: Database) -> None:
+def test_a_node_is_presented_and_allotted(client: httpx.Client, shared_database: Database) -> None:
     specs = JobSpecs((Spec(cores=Bounds(1, 8), ram_request=Memory(4000, 3000)),), "lhcb").canonical
-    with shared.begin() as connection:
+    with shared_database.begin() as connection:
         attach(connection, 7, None, TaskRequirements(specs=specs))
-    add_jobs(shared, 700, jeditaskid=7, workinggroup="grp")
-    follow(shared, 1)
+    add_jobs(shared_database, 700, jeditaskid=7, workinggroup="grp")
+    follow(shared_database, 1)
     request = {"owner_group": "grp", "pilot": "p7", "request_number": 1}
     assert match(client, **request)["pandaid"] is None
     node = {"cpu": {"num_cores": 8, "ram_mb": 16_000}}
@@ -294,16 +296,16 @@ def test_a_node_is_presented_and_allotted(client: httpx.Client, shared: Database
     assert (repeated["repeated"], repeated["allotted"]) == (True, first["allotted"])
 
 
-def test_a_pilot_fills_the_rest_of_its_node(client: httpx.Client, shared: Database) -> None:
+def test_a_pilot_fills_the_rest_of_its_node(client: httpx.Client, shared_database: Database) -> None:
     for task, spec in (
         (7, Spec(cores=Bounds(1, 4), ram_request=Memory(0, 2000))),
         (8, Spec(cores=Bounds(2, 4), ram_request=Memory(1000, 1500), gpu=GpuNeed(Bounds(1, 1)))),
     ):
-        with shared.begin() as connection:
+        with shared_database.begin() as connection:
             attach(connection, task, None, TaskRequirements(specs=JobSpecs((spec,), "lhcb").canonical))
-    add_jobs(shared, 700, 5, jeditaskid=7, workinggroup="cpu")
-    add_jobs(shared, 800, 5, jeditaskid=8, workinggroup="gpu")
-    follow(shared, 1)
+    add_jobs(shared_database, 700, 5, jeditaskid=7, workinggroup="cpu")
+    add_jobs(shared_database, 800, 5, jeditaskid=8, workinggroup="gpu")
+    follow(shared_database, 1)
     cores, ram_mb, gpus, outcomes = 16, 24_000, 1, []
     for number, group in enumerate(("gpu", "gpu", "cpu", "cpu", "cpu")):
         free = {"cpu": {"num_cores": cores, "ram_mb": ram_mb}, "gpu": {"count": gpus}}

@@ -23,10 +23,10 @@ WAITING = "SELECT pandaid FROM broker.waiting_jobs ORDER BY 1"
 
 
 @pytest.fixture
-def database(shared: Database) -> Iterator[Database]:
-    publish_places(emptied(shared))
-    refresh(shared, 0)
-    yield shared
+def database(shared_database: Database) -> Iterator[Database]:
+    publish_places(emptied(shared_database))
+    refresh(shared_database, 0)
+    yield shared_database
 
 
 def set_order(connection: sa.Connection) -> None:

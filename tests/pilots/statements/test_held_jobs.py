@@ -24,12 +24,14 @@ HOUR, UNTIL = timedelta(hours=1), at(100)
 
 
 @pytest.fixture
-def database(shared: Database) -> Iterator[Database]:
-    publish_places(emptied(shared))
-    execute(shared, "TRUNCATE broker.failed_inputs, broker.queue_health, doma_panda.jedi_dataset_contents CASCADE")
-    refresh(shared, 0)
-    yield shared
-    execute(shared, "TRUNCATE broker.failed_inputs, broker.queue_health, broker.held_jobs")
+def database(shared_database: Database) -> Iterator[Database]:
+    publish_places(emptied(shared_database))
+    execute(
+        shared_database, "TRUNCATE broker.failed_inputs, broker.queue_health, doma_panda.jedi_dataset_contents CASCADE"
+    )
+    refresh(shared_database, 0)
+    yield shared_database
+    execute(shared_database, "TRUNCATE broker.failed_inputs, broker.queue_health, broker.held_jobs")
 
 
 def hold(database: Database, job: int, node: str = "bad", until: datetime = UNTIL, queue: str = "QUEUE_A") -> None:

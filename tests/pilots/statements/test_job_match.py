@@ -30,10 +30,10 @@ SHORT = Pilot("SITE_A", "ce1", "short", "lhcb")
 
 
 @pytest.fixture
-def database(shared: Database) -> Database:
-    publish_places(emptied(shared))
-    refresh(shared, 0)
-    return shared
+def database(shared_database: Database) -> Database:
+    publish_places(emptied(shared_database))
+    refresh(shared_database, 0)
+    return shared_database
 
 
 def add_jobs(database: Database, first: int, count: int = 1, *, table: str = "jobsactive4", **columns: Any) -> None:

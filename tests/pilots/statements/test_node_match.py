@@ -24,10 +24,10 @@ AT_NODE = replace(LONG, node=Node("SITE_A", wall_time_s=3600))
 
 
 @pytest.fixture
-def database(shared: Database) -> Iterator[Database]:
-    publish_places(emptied(shared))
-    refresh(shared, 0)
-    yield shared
+def database(shared_database: Database) -> Iterator[Database]:
+    publish_places(emptied(shared_database))
+    refresh(shared_database, 0)
+    yield shared_database
 
 
 def ask(database: Database, task: int, specs: str | None) -> None:

@@ -21,11 +21,11 @@ PART = 2
 
 
 @pytest.fixture
-def database(shared: Database) -> Database:
-    emptied(shared)
+def database(shared_database: Database) -> Database:
+    emptied(shared_database)
     for number, queue in enumerate(QUEUES):
-        add(shared, 1 + 100 * number, queue)
-    return shared
+        add(shared_database, 1 + 100 * number, queue)
+    return shared_database
 
 
 def add(database: Database, pandaid: int, queue: str, priority: int = 900) -> None:

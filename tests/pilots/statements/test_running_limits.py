@@ -33,10 +33,10 @@ MC = ("SITE_A", "simul")
 
 
 @pytest.fixture
-def database(shared: Database) -> Iterator[Database]:
-    publish_places(emptied(shared))
-    refresh(shared, 0)
-    yield shared
+def database(shared_database: Database) -> Iterator[Database]:
+    publish_places(emptied(shared_database))
+    refresh(shared_database, 0)
+    yield shared_database
 
 
 def limits(**most: float) -> LimitsOf:

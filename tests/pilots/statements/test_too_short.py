@@ -14,11 +14,11 @@ from tests.pools.pool_grid import at, emptied, publish_places, refresh, rows
 
 
 @pytest.fixture
-def database(shared: Database) -> Database:
-    publish_places(emptied(shared))
-    refresh(shared, 0)
-    add_job(shared, 1, 100_000)
-    return shared
+def database(shared_database: Database) -> Database:
+    publish_places(emptied(shared_database))
+    refresh(shared_database, 0)
+    add_job(shared_database, 1, 100_000)
+    return shared_database
 
 
 def pilot(seconds: int) -> Pilot:

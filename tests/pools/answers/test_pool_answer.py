@@ -13,6 +13,6 @@ from broker.store.query_context import NothingFound
 Ask = Callable[..., Any]
 
 
-def test_an_unknown_pool(ask: Ask) -> None:
+def test_an_unknown_pool(query_demo: Ask) -> None:
     with pytest.raises(NothingFound, match="there is no pool x"):
-        ask(pool_answer, "x")
+        query_demo(pool_answer, "x")

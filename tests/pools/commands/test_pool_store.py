@@ -20,8 +20,8 @@ POOL = pool_for(Memory=5000).pool_id
 
 
 @pytest.fixture
-def database(shared: Database) -> Database:
-    return emptied(shared)
+def database(shared_database: Database) -> Database:
+    return emptied(shared_database)
 
 
 @pytest.fixture

@@ -23,8 +23,8 @@ from tests.pools.pool_grid import (
 
 
 @pytest.fixture
-def database(shared: Database) -> Database:
-    return emptied(shared)
+def database(shared_database: Database) -> Database:
+    return emptied(shared_database)
 
 
 @pytest.fixture

@@ -37,8 +37,8 @@ from tests.pools.pool_grid import (
 
 
 @pytest.fixture
-def database(shared: Database) -> Database:
-    return emptied(shared)
+def database(shared_database: Database) -> Database:
+    return emptied(shared_database)
 
 
 def register_pool(database: Database, seconds: float = 0, **requirements: object) -> RegisteredPool:

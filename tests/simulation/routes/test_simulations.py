@@ -17,13 +17,13 @@ V1 = "/api/v1"
 
 
 @pytest.fixture
-def client(shared: Database, tmp_path: Path) -> Iterator[httpx.Client]:
-    with serving(shared, tmp_path) as server, client_of(server) as http_client:
+def client(shared_database: Database, tmp_path: Path) -> Iterator[httpx.Client]:
+    with serving(shared_database, tmp_path) as server, client_of(server) as http_client:
         yield http_client
 
 
-def test_simulations_are_listed_and_found(shared: Database, client: httpx.Client) -> None:
-    with shared.begin() as connection:
+def test_simulations_are_listed_and_found(shared_database: Database, client: httpx.Client) -> None:
+    with shared_database.begin() as connection:
         numbers = [keep_simulation(connection) for _ in range(3)]
         replay = runs.add(connection, "replay", {}, "somebody")
         runs.cancel(connection, replay)

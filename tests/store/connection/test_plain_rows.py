@@ -23,9 +23,11 @@ CASES: list[tuple[str, dict[str, Any] | None]] = [
 
 
 @pytest.mark.parametrize(("query", "values"), CASES, ids=[query[:30] for query, _ in CASES])
-def test_the_values_equal_those_of_sqlalchemy(shared: Database, query: str, values: dict[str, Any] | None) -> None:
+def test_the_values_equal_those_of_sqlalchemy(
+    shared_database: Database, query: str, values: dict[str, Any] | None
+) -> None:
     statement = sa.text(query)
-    with shared.read_snapshot() as connection:
+    with shared_database.read_snapshot() as connection:
         expected = connection.execute(statement, values or {}).all()
         assert tuples(connection, statement, values) == [tuple(row) for row in expected]
         assert mappings(connection, statement, values) == [dict(row._mapping) for row in expected]

@@ -10,8 +10,8 @@ from broker.work.job_model import CutLimits
 from tests.store.input_rows import Rows, dataset, file, reading, replica, task
 
 
-def load(shared: Database, selection: WorkSelection | None = None, **tables: Rows) -> CycleWork:
-    with reading(shared, **tables) as (connection, catalogue):
+def load(shared_database: Database, selection: WorkSelection | None = None, **tables: Rows) -> CycleWork:
+    with reading(shared_database, **tables) as (connection, catalogue):
         return load_work(connection, catalogue, selection or WorkSelection())
 
 
@@ -21,8 +21,8 @@ def chunks(work: CycleWork) -> list[tuple[int, int, float, int]]:
     return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
-def test_an_empty_database_has_no_work(shared: Database) -> None:
-    work = load(shared)
+def test_an_empty_database_has_no_work(shared_database: Database) -> None:
+    work = load(shared_database)
     assert (len(work.work.chunks), len(work.work.inputs), len(work.work.replicas), work.work.dropped_rows) == (
         0,
         0,
@@ -31,9 +31,9 @@ def test_an_empty_database_has_no_work(shared: Database) -> None:
     )
 
 
-def test_tasks_without_datasets_or_ready_files_have_no_chunk(shared: Database) -> None:
+def test_tasks_without_datasets_or_ready_files_have_no_chunk(shared_database: Database) -> None:
     work = load(
-        shared,
+        shared_database,
         jedi_tasks=[task(1), task(2), task(3)],
         jedi_datasets=[dataset(20, 2), dataset(30, 3)],
         jedi_dataset_contents=[file(1, 20, 2, status="picked"), file(2, 30, 3)],
@@ -42,9 +42,9 @@ def test_tasks_without_datasets_or_ready_files_have_no_chunk(shared: Database) -
     assert work.work.dropped_rows == ()
 
 
-def test_chunks_come_in_brokerage_order_with_their_inputs_and_replicas(shared: Database) -> None:
+def test_chunks_come_in_brokerage_order_with_their_inputs_and_replicas(shared_database: Database) -> None:
     work = load(
-        shared,
+        shared_database,
         jedi_tasks=[task(1, splitrule="NF=2"), task(2, currentpriority=900)],
         jedi_datasets=[
             dataset(10, 1, nfiles=4),
@@ -75,9 +75,9 @@ def test_chunks_come_in_brokerage_order_with_their_inputs_and_replicas(shared: D
     assert work.inputs.files.fileid[jobs.extra].tolist() == [11, 12]
 
 
-def test_a_container_has_the_replicas_of_its_constituents(shared: Database) -> None:
+def test_a_container_has_the_replicas_of_its_constituents(shared_database: Database) -> None:
     work = load(
-        shared,
+        shared_database,
         jedi_tasks=[task()],
         jedi_datasets=[dataset(10, datasetname="mc:box/", nfiles=2)],
         jedi_dataset_contents=[file(1), file(2)],
@@ -97,9 +97,9 @@ def test_a_container_has_the_replicas_of_its_constituents(shared: Database) -> N
     assert work.work.inputs.catalogued.tolist() == [True]
 
 
-def test_work_left_for_the_next_cycle_is_reported(shared: Database) -> None:
+def test_work_left_for_the_next_cycle_is_reported(shared_database: Database) -> None:
     work = load(
-        shared,
+        shared_database,
         WorkSelection(files_of_a_cycle=3),
         jedi_tasks=[task(1, currentpriority=900), task(2), task(3)],
         jedi_datasets=[dataset(10, 1), dataset(20, 2), dataset(30, 3)],
@@ -113,19 +113,19 @@ def test_work_left_for_the_next_cycle_is_reported(shared: Database) -> None:
     assert [(entry.identifier, entry.code) for entry in work.work.dropped_rows] == [("30", "files_of_a_cycle")]
 
 
-def test_the_number_of_files_of_a_dataset_is_limited(shared: Database) -> None:
+def test_the_number_of_files_of_a_dataset_is_limited(shared_database: Database) -> None:
     tables: dict[str, Rows] = {
         "jedi_tasks": [task()],
         "jedi_datasets": [dataset(10, nfilestobeused=5, nfilesused=1)],
         "jedi_dataset_contents": [file(number) for number in range(1, 10)],
     }
-    assert chunks(load(shared, **tables)) == [(1, 10, 0.0, 4)]
-    assert chunks(load(shared, WorkSelection(files_of_a_dataset=3), **tables)) == [(1, 10, 0.0, 3)]
+    assert chunks(load(shared_database, **tables)) == [(1, 10, 0.0, 4)]
+    assert chunks(load(shared_database, WorkSelection(files_of_a_dataset=3), **tables)) == [(1, 10, 0.0, 3)]
 
 
-def test_malformed_rules_and_attributes_are_reported_and_the_task_is_still_used(shared: Database) -> None:
+def test_malformed_rules_and_attributes_are_reported_and_the_task_is_still_used(shared_database: Database) -> None:
     work = load(
-        shared,
+        shared_database,
         jedi_tasks=[task(splitrule="NF=2,what?", ramunit="MiB")],
         jedi_datasets=[dataset(10, attributes="np=many")],
         jedi_dataset_contents=[file(1)],
@@ -138,10 +138,10 @@ def test_malformed_rules_and_attributes_are_reported_and_the_task_is_still_used(
     ]
 
 
-def test_names_with_special_characters_are_preserved(shared: Database) -> None:
+def test_names_with_special_characters_are_preserved(shared_database: Database) -> None:
     name = "mc:quote'\"%s\n\\;drop table x; --"
     work = load(
-        shared,
+        shared_database,
         jedi_tasks=[task()],
         jedi_datasets=[dataset(10, datasetname=name)],
         jedi_dataset_contents=[file(1, lfn=name)],

@@ -43,14 +43,14 @@ SELECTIONS: list[tuple[WorkSelection, list[int]]] = [
 ]
 
 
-def test_a_selection_determines_the_tasks_and_their_order(shared: Database) -> None:
-    with reading(shared, jedi_tasks=TASKS) as (connection, catalogue):
+def test_a_selection_determines_the_tasks_and_their_order(shared_database: Database) -> None:
+    with reading(shared_database, jedi_tasks=TASKS) as (connection, catalogue):
         for selection, expected in SELECTIONS:
             task_ids = read_tasks(connection, catalogue, selection).jeditaskid.tolist()
             assert task_ids == expected, selection
 
 
-def test_columns_of_tasks(shared: Database) -> None:
+def test_columns_of_tasks(shared_database: Database) -> None:
     row = task(
         1,
         ramcount=2000,
@@ -60,7 +60,7 @@ def test_columns_of_tasks(shared: Database) -> None:
         walltimeunit='a"%\n',
         diskio=7,
     )
-    with reading(shared, jedi_tasks=[row]) as (connection, catalogue):
+    with reading(shared_database, jedi_tasks=[row]) as (connection, catalogue):
         tasks = read_tasks(connection, catalogue, WorkSelection())
     assert tasks.ramcount_mb.tolist() == [2000.0]
     assert tasks.frozentime_s.tolist() == [1785542410.0]
@@ -71,7 +71,7 @@ def test_columns_of_tasks(shared: Database) -> None:
     assert tasks.numbers["diskio"].tolist() == [7.0]
 
 
-def test_input_datasets_are_ordered_by_task_and_id(shared: Database) -> None:
+def test_input_datasets_are_ordered_by_task_and_id(shared_database: Database) -> None:
     datasets: Rows = [
         dataset(31, 2),
         dataset(12, 1, type="trn_log", attributes="nosplit", masterid=11, modificationtime="2026-08-01T00:00:00"),
@@ -80,7 +80,7 @@ def test_input_datasets_are_ordered_by_task_and_id(shared: Database) -> None:
         dataset(99, 3),
     ]
     tasks: Rows = [task(1, currentpriority=1), task(2, currentpriority=2)]
-    with reading(shared, jedi_tasks=tasks, jedi_datasets=datasets) as (connection, catalogue):
+    with reading(shared_database, jedi_tasks=tasks, jedi_datasets=datasets) as (connection, catalogue):
         datasets_read = read_input_datasets(connection, catalogue, read_tasks(connection, catalogue, WorkSelection()))
     assert datasets_read.task.tolist() == [0, 1, 1]
     assert datasets_read.datasetid.tolist() == [31, 11, 12]
@@ -92,7 +92,7 @@ def test_input_datasets_are_ordered_by_task_and_id(shared: Database) -> None:
 
 
 def files_of(
-    shared: Database,
+    shared_database: Database,
     rows: Rows,
     limit: int = 100,
     *,
@@ -108,7 +108,7 @@ def files_of(
     requests = FileRequests(
         np.arange(datasets), np.full(datasets, limit), flags & lumi, flags & master, flags & by_ramcount
     )
-    with reading(shared, **tables) as (connection, catalogue):
+    with reading(shared_database, **tables) as (connection, catalogue):
         tasks = read_tasks(connection, catalogue, WorkSelection())
         input_datasets = read_input_datasets(connection, catalogue, tasks)
         return read_ready_files(connection, catalogue, tasks, input_datasets, requests, in_all)
@@ -129,24 +129,24 @@ READINESS: list[tuple[dict[str, Any], bool]] = [
 ]
 
 
-def test_readiness_depends_on_status_attempts_and_failures(shared: Database) -> None:
+def test_readiness_depends_on_status_attempts_and_failures(shared_database: Database) -> None:
     rows = [file(number, **columns) for number, (columns, _) in enumerate(READINESS)]
-    file_ids = files_of(shared, rows).files.fileid.tolist()
+    file_ids = files_of(shared_database, rows).files.fileid.tolist()
     assert file_ids == [number for number, (_, ready) in enumerate(READINESS) if ready]
 
 
-def test_columns_of_files(shared: Database) -> None:
+def test_columns_of_files(shared_database: Database) -> None:
     row = file(5, fsize=None, startevent=0, endevent=-1, boundaryid=-7, lumiblocknr=2**40, ramcount=None, attemptnr=2)
-    files = files_of(shared, [row]).files
+    files = files_of(shared_database, [row]).files
     assert files.fsize_bytes.tolist() == [NULL_INTEGER]
     assert (files.nevents.tolist(), files.startevent.tolist(), files.endevent.tolist()) == ([100], [0], [-1])
     assert (files.boundaryid.tolist(), files.lumiblocknr.tolist()) == ([-7], [2**40])
     assert (files.ramcount_mb.tolist(), files.attemptnr.tolist()) == ([NULL_INTEGER], [2])
 
 
-def test_equal_names_have_equal_hashes(shared: Database) -> None:
+def test_equal_names_have_equal_hashes(shared_database: Database) -> None:
     rows = [file(1, lfn="a"), file(2, lfn="b"), file(3, lfn="a"), file(4, lfn=None), file(5, lfn=None)]
-    first, second, third, *without = files_of(shared, rows).files.lfn_hash.tolist()
+    first, second, third, *without = files_of(shared_database, rows).files.lfn_hash.tolist()
     assert first == third != second
     assert without[0] != without[1]
 
@@ -165,12 +165,14 @@ RAMS: list[int | None] = [500, None, 0, 500, 0]
         (3, {"master": False, "by_ramcount": False}, [1, 2, 3]),
     ],
 )
-def test_order_and_number_of_files(shared: Database, limit: int, options: dict[str, Any], expected: list[int]) -> None:
+def test_order_and_number_of_files(
+    shared_database: Database, limit: int, options: dict[str, Any], expected: list[int]
+) -> None:
     rows = [file(number + 1, ramcount=ram) for number, ram in enumerate(RAMS)]
-    assert files_of(shared, rows, limit, **options).files.fileid.tolist() == expected
+    assert files_of(shared_database, rows, limit, **options).files.fileid.tolist() == expected
 
 
-def test_order_by_lumi_block_and_name(shared: Database) -> None:
+def test_order_by_lumi_block_and_name(shared_database: Database) -> None:
     rows = [
         file(1, lumiblocknr=7, lfn="b"),
         file(2, lumiblocknr=7, lfn="B"),
@@ -178,9 +180,9 @@ def test_order_by_lumi_block_and_name(shared: Database) -> None:
         file(4, lumiblocknr=3, lfn="c"),
         file(5, lumiblocknr=3, lfn="a", ramcount=100),
     ]
-    assert files_of(shared, rows, lumi=True).files.fileid.tolist() == [3, 4, 2, 1, 5]
-    assert files_of(shared, rows, lumi=True, master=False).files.fileid.tolist() == [3, 4, 2, 1, 5]
-    assert files_of(shared, rows).files.fileid.tolist() == [1, 2, 3, 4, 5]
+    assert files_of(shared_database, rows, lumi=True).files.fileid.tolist() == [3, 4, 2, 1, 5]
+    assert files_of(shared_database, rows, lumi=True, master=False).files.fileid.tolist() == [3, 4, 2, 1, 5]
+    assert files_of(shared_database, rows).files.fileid.tolist() == [1, 2, 3, 4, 5]
 
 
 @pytest.mark.parametrize(
@@ -195,27 +197,27 @@ def test_order_by_lumi_block_and_name(shared: Database) -> None:
     ],
 )
 def test_ramcount_zero_is_detected_beyond_the_limit(
-    shared: Database, rams: list[int | None], limit: int, zero: bool
+    shared_database: Database, rams: list[int | None], limit: int, zero: bool
 ) -> None:
     rows = [file(number + 1, ramcount=ram) for number, ram in enumerate(rams)]
-    assert files_of(shared, rows, limit).has_zero.tolist() == [zero]
+    assert files_of(shared_database, rows, limit).has_zero.tolist() == [zero]
 
 
 @pytest.mark.parametrize(
     ("in_all", "offsets"),
     [(None, [0, 2, 2, 5]), (5, [0, 2, 2, 5]), (4, [0, 2, 2, 4]), (2, [0, 2]), (1, [0, 1]), (0, [0])],
 )
-def test_the_limit_of_a_cycle_cuts_the_files(shared: Database, in_all: int | None, offsets: list[int]) -> None:
+def test_the_limit_of_a_cycle_cuts_the_files(shared_database: Database, in_all: int | None, offsets: list[int]) -> None:
     rows = [file(1, 10), file(2, 10), file(3, 12), file(4, 12), file(5, 12)]
-    read_files = files_of(shared, rows, in_all=in_all, datasets=3)
+    read_files = files_of(shared_database, rows, in_all=in_all, datasets=3)
     assert read_files.offsets.tolist() == offsets
     assert read_files.files.fileid.tolist() == [1, 2, 3, 4, 5][: offsets[-1]]
     assert len(read_files) == len(read_files.has_zero)
 
 
-def test_more_datasets_than_fit_into_one_query(shared: Database) -> None:
+def test_more_datasets_than_fit_into_one_query(shared_database: Database) -> None:
     rows = [file(number + 1, 10 + number) for number in range(450)]
-    read_files = files_of(shared, rows, datasets=450)
+    read_files = files_of(shared_database, rows, datasets=450)
     assert read_files.files.fileid.tolist() == list(range(1, 451))
     assert len(read_files) == 450
 

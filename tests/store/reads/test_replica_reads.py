@@ -13,21 +13,21 @@ from broker.work.catalogue import Catalogue, Did
 from tests.store.input_rows import Rows, dataset, file, reading, replica, task
 
 
-def catalogue_of(shared: Database, *dids: Did, **tables: Rows) -> Catalogue:
-    with reading(shared, **tables) as (connection, catalogue):
+def catalogue_of(shared_database: Database, *dids: Did, **tables: Rows) -> Catalogue:
+    with reading(shared_database, **tables) as (connection, catalogue):
         return read_catalogue(connection, catalogue, dids)
 
 
-def test_only_replicas_of_the_requested_dids_are_read(shared: Database) -> None:
+def test_only_replicas_of_the_requested_dids_are_read(shared_database: Database) -> None:
     rows = [replica("a", "R2", 3, 5), replica("a", "R1", 5), replica("b", "R1", 1), replica("a", "R1", 1, scope="x")]
-    catalogue = catalogue_of(shared, ("mc", "a"), ("mc", "none"), dataset_replicas=rows)
+    catalogue = catalogue_of(shared_database, ("mc", "a"), ("mc", "none"), dataset_replicas=rows)
     assert catalogue.replicas.did.tolist() == [0, 0]
     assert catalogue.replicas.rse.tolist() == ["R1", "R2"]
     assert catalogue.replicas.available_files.tolist() == [5, 3]
     assert catalogue.replicas.total_files.tolist() == [5, 5]
 
 
-def test_tape_flag(shared: Database) -> None:
+def test_tape_flag(shared_database: Database) -> None:
     cases: list[tuple[bool | None, str | None, bool]] = [
         (True, "N", False),
         (False, "Y", True),
@@ -43,18 +43,18 @@ def test_tape_flag(shared: Database) -> None:
         if flag is not None
     ]
     rows = [replica("a", f"R{number}", 1, is_tape=is_tape) for number, (is_tape, _, _) in enumerate(cases)]
-    catalogue = catalogue_of(shared, ("mc", "a"), dataset_replicas=rows, ddm_endpoint=endpoints)
+    catalogue = catalogue_of(shared_database, ("mc", "a"), dataset_replicas=rows, ddm_endpoint=endpoints)
     assert catalogue.replicas.is_tape.tolist() == [tape for _, _, tape in cases]
 
 
-def test_virtual_placement(shared: Database) -> None:
+def test_virtual_placement(shared_database: Database) -> None:
     rows = [replica("a", f"R{number}", None, state=state) for number, state in enumerate(("VP", "AVAILABLE", None))]
-    catalogue = catalogue_of(shared, ("mc", "a"), dataset_replicas=rows)
+    catalogue = catalogue_of(shared_database, ("mc", "a"), dataset_replicas=rows)
     assert catalogue.replicas.is_vp.tolist() == [True, False, False]
     assert math.isnan(catalogue.replicas.available_files[0])
 
 
-def test_rules(shared: Database) -> None:
+def test_rules(shared_database: Database) -> None:
     cases: list[tuple[Any, tuple[str, ...]]] = [
         (["NONE"], ("NONE",)),
         (["ALL", "NONE"], ("ALL", "NONE")),
@@ -68,16 +68,18 @@ def test_rules(shared: Database) -> None:
         for number, (groupings, _) in enumerate(cases)
     ]
     dids = [("mc", f"d{number}") for number in range(len(cases))]
-    catalogue = catalogue_of(shared, *dids, ("mc", "unknown"), dataset_metadata=rows)
+    catalogue = catalogue_of(shared_database, *dids, ("mc", "unknown"), dataset_metadata=rows)
     assert catalogue.groupings == {number: expected for number, (_, expected) in enumerate(cases)}
     assert catalogue.lengths == {number: float(number) for number in range(len(cases))}
 
 
 @pytest.mark.parametrize("name", ["box", "box/"])
-def test_constituents_of_a_container_are_looked_up_too(shared: Database, name: str) -> None:
+def test_constituents_of_a_container_are_looked_up_too(shared_database: Database, name: str) -> None:
     parts = [{"scope": "mc", "name": name, "child_scope": "mc", "child_name": child} for child in ("b", "a")]
     rows = [replica("a", "R", 1), replica("b", "R", 2), replica(name, "S", 3)]
-    catalogue = catalogue_of(shared, ("mc", "box"), ("mc", "a"), container_contents=parts, dataset_replicas=rows)
+    catalogue = catalogue_of(
+        shared_database, ("mc", "box"), ("mc", "a"), container_contents=parts, dataset_replicas=rows
+    )
     assert catalogue.dids == (("mc", "box"), ("mc", "a"), ("mc", "b"))
     assert catalogue.parts == {0: (1, 2)}
     # a container has no replica itself
@@ -87,17 +89,17 @@ def test_constituents_of_a_container_are_looked_up_too(shared: Database, name: s
     assert [row.identifier for row in catalogue.dropped_rows] == ([] if own_replicas else ["mc:box/ at S"])
 
 
-def test_no_dids_give_an_empty_catalogue(shared: Database) -> None:
-    catalogue = catalogue_of(shared)
+def test_no_dids_give_an_empty_catalogue(shared_database: Database) -> None:
+    catalogue = catalogue_of(shared_database)
     assert (catalogue.dids, catalogue.parts, len(catalogue.replicas.did)) == ((), {}, 0)
 
 
 FILES = [file(fileid, status="ready" if fileid % 2 else "finished") for fileid in (30, 10, 20, 50, 40)]
 
 
-def test_the_rank_counts_all_files_of_the_dataset(shared: Database) -> None:
+def test_the_rank_counts_all_files_of_the_dataset(shared_database: Database) -> None:
     tables = {"jedi_tasks": [task()], "jedi_datasets": [dataset()], "jedi_dataset_contents": FILES}
-    with reading(shared, **tables) as (connection, catalogue):
+    with reading(shared_database, **tables) as (connection, catalogue):
         tasks = read_tasks(connection, catalogue, WorkSelection())
         datasets = read_input_datasets(connection, catalogue, tasks)
         limits = read_rank_limits(connection, catalogue, tasks, datasets, [(0, 1), (0, 3), (0, 5), (0, 9)])
@@ -105,7 +107,7 @@ def test_the_rank_counts_all_files_of_the_dataset(shared: Database) -> None:
         assert read_rank_limits(connection, catalogue, tasks, datasets, []) == {}
 
 
-def test_files_named_individually(shared: Database) -> None:
+def test_files_named_individually(shared_database: Database) -> None:
     rows = [file(1), file(2), file(3, scope="other"), file(4, status="finished"), file(5)]
     file_replicas = [
         {"scope": "mc", "name": name, "rse": rse}
@@ -113,7 +115,7 @@ def test_files_named_individually(shared: Database) -> None:
     ]
     tables = {"jedi_tasks": [task()], "jedi_datasets": [dataset()], "jedi_dataset_contents": rows}
     selected_datasets = np.array([0])
-    with reading(shared, file_replicas=file_replicas, **tables) as (connection, catalogue):
+    with reading(shared_database, file_replicas=file_replicas, **tables) as (connection, catalogue):
         tasks = read_tasks(connection, catalogue, WorkSelection())
         datasets = read_input_datasets(connection, catalogue, tasks)
         named_files = read_named_files(connection, catalogue, tasks, datasets, selected_datasets)

@@ -163,11 +163,11 @@ def test_replacing_removes_the_decisions_about_the_old_tasks(database: Database)
     ],
 )
 def test_a_bad_row_is_named_and_nothing_is_stored(
-    shared: Database, tables: dict[str, list[dict[str, Any]]], message: str
+    shared_database: Database, tables: dict[str, list[dict[str, Any]]], message: str
 ) -> None:
     with pytest.raises(BadScenario, match=message):
-        load(shared, Scenario(NOON, {"panda_site": [{"panda_site_name": "Q"}], **tables}))
-    assert dump(shared, NOON).tables == {}
+        load(shared_database, Scenario(NOON, {"panda_site": [{"panda_site_name": "Q"}], **tables}))
+    assert dump(shared_database, NOON).tables == {}
 
 
 def test_sequences_advance_past_used_ids_and_never_go_back(database: Database) -> None:

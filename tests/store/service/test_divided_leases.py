@@ -13,11 +13,11 @@ TERMS = LeaseTerms()
 
 
 @pytest.fixture
-def database(shared: Database) -> Database:
-    with shared.begin() as connection:
+def database(shared_database: Database) -> Database:
+    with shared_database.begin() as connection:
         connection.execute(sa.text("DELETE FROM broker.leases"))
         connection.execute(sa.text("DELETE FROM broker.agent_runs"))
-    return shared
+    return shared_database
 
 
 def acquire(database: Database, name: str, holder: str = "one") -> leases.Acquisition:

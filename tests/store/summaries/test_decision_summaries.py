@@ -271,11 +271,11 @@ def test_outcomes_are_summed_by_step(database: Database) -> None:
     [(3001, 3000), (3000, 3000), (2999, 65), (65, 65), (64, 15), (5, 5), (4, None)],
 )
 def test_the_first_bucket_of_either_width_since_an_instant(
-    shared: Database, minutes_back: int, first_back: int | None
+    shared_database: Database, minutes_back: int, first_back: int | None
 ) -> None:
-    with shared.begin() as connection:
+    with shared_database.begin() as connection:
         connection.execute(sa.text("TRUNCATE broker.reason_counts"))
-    count(shared)
-    with shared.begin() as connection:
+    count(shared_database)
+    with shared_database.begin() as connection:
         bucket = first_bucket(connection, NOW - timedelta(minutes=minutes_back))
     assert bucket == (None if first_back is None else NOW - timedelta(minutes=first_back))

@@ -32,7 +32,7 @@ _INSERT_WAITING_COUNT = sa.text("""
 @pytest.mark.parametrize(
     "brokerages", [ALL_BROKERAGES, ["production_task"], []], ids=["all", "none places jobs", "nothing"]
 )
-def test_one_query_gives_the_decisions_of_a_day(shared: Database, step_s: int, brokerages: list[str]) -> None:
+def test_one_query_gives_the_decisions_of_a_day(shared_database: Database, step_s: int, brokerages: list[str]) -> None:
     draw, rows = random.Random(7), []
     for minutes in range(-5, 27 * 60, 5):
         for name in [brokerage for brokerage in brokerages if draw.random() < 0.8]:
@@ -41,13 +41,13 @@ def test_one_query_gives_the_decisions_of_a_day(shared: Database, step_s: int, b
                 jobs = draw.choice([0, 0, 3]) if outcome == "brokered" else 0
                 rows.append({"width": 300, "at": at, "brokerage": name, "outcome": outcome, "reason": reason,
                              "chunks": draw.randrange(9), "jobs": jobs})  # fmt: skip
-    with shared.begin() as connection:
+    with shared_database.begin() as connection:
         connection.execute(sa.text("TRUNCATE broker.reason_counts"))
         if rows:
             connection.execute(_INSERT_REASON_COUNT, rows)
     starts = bucket_of(NOW, step_s) - timedelta(seconds=23 * step_s)
     until = NOW + timedelta(seconds=300)
-    with shared.read_snapshot() as connection:
+    with shared_database.read_snapshot() as connection:
         flow = decided(
             connection, NOW, Steps(bucket_of(NOW - DAY), NOW, 1800.0), Steps(starts, until, step_s), JOB_BROKERAGES
         )
@@ -97,9 +97,9 @@ def ago(minutes: int) -> datetime:
     ids=["an hour", "its last bucket is left out", "begins within", "two", "short steps", "within a bucket", "nothing"],
 )
 def test_the_last_bucket_of_each_brokerage_counts_for_a_step(
-    shared: Database, span: tuple[datetime, datetime, int], expected: list[tuple[datetime, str, int]]
+    shared_database: Database, span: tuple[datetime, datetime, int], expected: list[tuple[datetime, str, int]]
 ) -> None:
-    with shared.begin() as connection:
+    with shared_database.begin() as connection:
         connection.execute(sa.text("TRUNCATE broker.waiting_counts"))
         for width, minutes, brokerage, reason, main, chunks in WAITED:
             values = {"width": width, "at": ago(minutes), "brokerage": brokerage, "reason": reason, "main": main}

@@ -36,15 +36,15 @@ def issuer() -> Iterator[Issuer]:
 
 
 @pytest.fixture(scope="module")
-def server(shared: Database, issuer: Issuer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
+def server(shared_database: Database, issuer: Issuer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
     section = {"issuer": issuer.url, "audiences": [AUDIENCE], "roles": ROLES}
     configuration = shipped(
         issuers=[section],
         limits=shipped().limits.model_dump() | LIMITS,
         panda_client={"login": {"issuer": issuer.url, "client_id": "panda-client", "audience": AUDIENCE}},
     )
-    load(shared, small_grid.scenario(), replace=True)
-    with serving(shared, tmp_path_factory.mktemp("home"), configuration) as api_server:
+    load(shared_database, small_grid.scenario(), replace=True)
+    with serving(shared_database, tmp_path_factory.mktemp("home"), configuration) as api_server:
         yield api_server
 
 

@@ -23,8 +23,8 @@ MOST = LIMITS["sandbox_bytes"]
 
 
 @pytest.fixture(autouse=True)
-def empty_sandboxes(shared: Database) -> None:
-    with shared.begin() as connection:
+def empty_sandboxes(shared_database: Database) -> None:
+    with shared_database.begin() as connection:
         connection.execute(sa.text("TRUNCATE broker.sandboxes"))
 
 
@@ -51,14 +51,14 @@ def test_jobs_fetch_an_archive_by_its_name_without_a_token(server: ApiServer, ad
             assert job.get(f"/cache/{bad_name}").status_code in (400, 404, 422), bad_name
 
 
-def test_nothing_is_overwritten(shared: Database, ada: Caller, bob: Caller) -> None:
+def test_nothing_is_overwritten(shared_database: Database, ada: Caller, bob: Caller) -> None:
     name, content = sandbox_name(), archive()
     ada.upload(name, content)
     assert ada.upload(name, content)["success"], "the same upload again changes nothing"
     for caller, other_content in ((bob, content), (bob, archive(b"x")), (ada, archive(b"x"))):
         answer = caller.upload(name, other_content)
         assert answer["success"] is False and f"cannot overwrite file {name}" in answer["message"]
-    assert read_sandbox(shared, name, NOW) == content
+    assert read_sandbox(shared_database, name, NOW) == content
 
 
 @pytest.mark.parametrize(("size", "is_kept"), [(MOST, True), (MOST + 1, False)])
@@ -114,29 +114,29 @@ def test_an_invalid_query_about_an_archive_gets_an_error_answer(ada: Caller, siz
     assert answer["success"] is False and answer["data"] == 101
 
 
-def test_an_archive_is_offered_again_for_three_days_after_its_last_use(shared: Database) -> None:
+def test_an_archive_is_offered_again_for_three_days_after_its_last_use(shared_database: Database) -> None:
     name, content = sandbox_name(), archive()
-    keep_sandbox(shared, "ada", name, content, MOST, 10**6, NOW)
+    keep_sandbox(shared_database, "ada", name, content, MOST, 10**6, NOW)
 
     def find_after(days: float) -> str | None:
-        return find_sandbox(shared, "ada", len(content), checksum_of(content), NOW + timedelta(days=days))
+        return find_sandbox(shared_database, "ada", len(content), checksum_of(content), NOW + timedelta(days=days))
 
     assert (find_after(2.9), find_after(5.8), find_after(9)) == (name, name, None)
 
 
 @pytest.mark.slow
-def test_cleanup_removes_archives_unused_for_a_month(shared: Database) -> None:
+def test_cleanup_removes_archives_unused_for_a_month(shared_database: Database) -> None:
     unused, used = sandbox_name(), sandbox_name()
     for name in (unused, used):
-        keep_sandbox(shared, "ada", name, archive(name.encode()), MOST, 10**6, NOW)
-    read_sandbox(shared, used, NOW + timedelta(days=2))
-    record, _ = run_agent(shared, "cleanup", NOW + timedelta(days=30))
+        keep_sandbox(shared_database, "ada", name, archive(name.encode()), MOST, 10**6, NOW)
+    read_sandbox(shared_database, used, NOW + timedelta(days=2))
+    record, _ = run_agent(shared_database, "cleanup", NOW + timedelta(days=30))
     assert record.counts["sandboxes"] == 0, record
-    record, _ = run_agent(shared, "cleanup", NOW + timedelta(days=30, seconds=1))
+    record, _ = run_agent(shared_database, "cleanup", NOW + timedelta(days=30, seconds=1))
     assert record.counts["sandboxes"] == 1
-    assert read_sandbox(shared, used, NOW)
+    assert read_sandbox(shared_database, used, NOW)
     with pytest.raises(Exception, match="there is no file"):
-        read_sandbox(shared, unused, NOW)
+        read_sandbox(shared_database, unused, NOW)
 
 
 def test_the_transformation_is_served_without_a_token(server: ApiServer) -> None:

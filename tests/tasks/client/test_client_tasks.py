@@ -25,8 +25,8 @@ KINDS = [
 
 
 @pytest.fixture(autouse=True)
-def empty_tables(shared: Database) -> None:
-    with shared.begin() as connection:
+def empty_tables(shared_database: Database) -> None:
+    with shared_database.begin() as connection:
         connection.execute(
             sa.text("TRUNCATE doma_panda.jedi_tasks, broker.sandboxes, doma_panda.jedi_taskparams CASCADE")
         )
@@ -42,17 +42,19 @@ def row(database: Database, query: str) -> Any:
         return connection.execute(sa.text(query)).one()
 
 
-def test_prun_submits_with_one_token_and_gets_its_number_in_the_message(shared: Database, ada: Caller) -> None:
+def test_prun_submits_with_one_token_and_gets_its_number_in_the_message(shared_database: Database, ada: Caller) -> None:
     name, content = sandbox_name(), archive()
     query = {"file_size": len(content), "checksum": int.from_bytes(content[-8:-4], "little")}
     assert ada.post("file_server/validate_cache_file", **query)["message"] == "NOTFOUND"
     assert ada.upload(name, content)["success"] is True
     task = ada.submit_task(prun(archive=name))
     assert task >= 10_000_000, "pbook takes smaller numbers for numbers of requests"
-    stored = row(shared, f"SELECT * FROM doma_panda.jedi_tasks WHERE jeditaskid = {task}")
+    stored = row(shared_database, f"SELECT * FROM doma_panda.jedi_tasks WHERE jeditaskid = {task}")
     assert (stored.username, stored.prodsourcelabel, stored.vo) == ("ada", "user", "atlas")
     assert stored.transpath == "http://127.0.0.1:1/trf/user/runGen", "prun names none"
-    template = row(shared, f"SELECT jobparamstemplate, source_url FROM broker.task_templates WHERE jeditaskid = {task}")
+    template = row(
+        shared_database, f"SELECT jobparamstemplate, source_url FROM broker.task_templates WHERE jeditaskid = {task}"
+    )
     assert template.jobparamstemplate == (
         f'-j "" --sourceURL ${{SURL}} -r . -a {name} '
         f"-o \"{{'out.txt': 'user.ada.t1.{task}._${{SN/P}}.out.txt'}}\" -p \"./run.sh%20%3E%20out.txt\""
@@ -101,32 +103,36 @@ def test_a_task_with_a_missing_archive_is_refused(ada: Caller, bob: Caller) -> N
     assert "ada has no archive" in ada.submit(prun(archive=name))["message"], "it is somebody else's"
 
 
-def test_a_task_name_is_taken_until_its_task_ends_without_output(shared: Database, ada: Caller, bob: Caller) -> None:
+def test_a_task_name_is_taken_until_its_task_ends_without_output(
+    shared_database: Database, ada: Caller, bob: Caller
+) -> None:
     answer = ada.submit(prun())
     assert "without effect" in answer["message"] and "uniqueTaskName" not in answer["message"], "it has an effect"
-    task = row(shared, "SELECT jeditaskid FROM doma_panda.jedi_tasks").jeditaskid
+    task = row(shared_database, "SELECT jeditaskid FROM doma_panda.jedi_tasks").jeditaskid
     answer = ada.submit(prun())
     assert (answer["success"], answer["data"]) == (False, 2)
     assert f"jediTaskID={task} is ready" in answer["message"] and "--outDS" in answer["message"]
     assert ada.submit_task(prun(uniqueTaskName=False)) > task, "--allowTaskDuplication"
     assert bob.submit_task(prun()) > task, "of somebody else"
     for status, is_taken in [("done", True), ("finished", True), ("failed", False), ("aborted", False)]:
-        execute(shared, f"UPDATE doma_panda.jedi_tasks SET status = '{status}' WHERE username = 'ada'")
+        execute(shared_database, f"UPDATE doma_panda.jedi_tasks SET status = '{status}' WHERE username = 'ada'")
         assert ada.submit(prun())["success"] is not is_taken, status
 
 
-def test_a_child_reads_what_its_parent_writes(shared: Database, ada: Caller) -> None:
+def test_a_child_reads_what_its_parent_writes(shared_database: Database, ada: Caller) -> None:
     parent = ada.submit_task(prun())
     child = ada.submit_task(prun("user.ada.t2", noWaitParent=True), parent)
-    assert row(shared, f"SELECT parent_tid FROM doma_panda.jedi_tasks WHERE jeditaskid = {child}")[0] == parent
+    assert row(shared_database, f"SELECT parent_tid FROM doma_panda.jedi_tasks WHERE jeditaskid = {child}")[0] == parent
 
 
-def test_tasks_are_shown_to_pbook(shared: Database, ada: Caller, bob: Caller) -> None:
+def test_tasks_are_shown_to_pbook(shared_database: Database, ada: Caller, bob: Caller) -> None:
     first, second = ada.submit_task(prun()), ada.submit_task(prun("user.ada.t2"))
     bob.submit_task(prun("user.bob.t1"))
     counts = "SET nfiles = 3, nfilesfinished = 2, nfilesfailed = 1"
-    execute(shared, f"UPDATE doma_panda.jedi_datasets {counts} WHERE jeditaskid = {first} AND masterid IS NULL")
-    execute(shared, f"UPDATE doma_panda.jedi_tasks SET status = 'finished' WHERE jeditaskid = {first}")
+    execute(
+        shared_database, f"UPDATE doma_panda.jedi_datasets {counts} WHERE jeditaskid = {first} AND masterid IS NULL"
+    )
+    execute(shared_database, f"UPDATE doma_panda.jedi_tasks SET status = 'finished' WHERE jeditaskid = {first}")
 
     def list_tasks(**query: Any) -> list[int]:
         answer = ada.get("task/get_tasks_detailed_info_since", n_tasks=1000, **query)
@@ -167,7 +173,7 @@ def test_an_invalid_filter_is_refused(ada: Caller, query: dict[str, Any]) -> Non
     assert answer["success"] is False and answer["message"] and answer["data"] in (4, 101)
 
 
-def test_only_the_owner_kills_a_task_and_only_once(shared: Database, ada: Caller, bob: Caller) -> None:
+def test_only_the_owner_kills_a_task_and_only_once(shared_database: Database, ada: Caller, bob: Caller) -> None:
     task = ada.submit_task(prun())
     answer = bob.post("task/kill", task_id=task)
     assert (answer["success"], answer["data"]) == (False, 3) and "not yours" in answer["message"]
@@ -175,7 +181,7 @@ def test_only_the_owner_kills_a_task_and_only_once(shared: Database, ada: Caller
     assert answer["success"] and f"jediTaskID={task}" in answer["data"] and "aborted" in answer["data"]
     answer = ada.post("task/kill", task_id=task)
     assert (answer["success"], answer["data"]) == (False, 4) and f"task {task} is aborted" in answer["message"]
-    stored = row(shared, f"SELECT editor, reason FROM broker.task_verbs WHERE jeditaskid = {task}")
+    stored = row(shared_database, f"SELECT editor, reason FROM broker.task_verbs WHERE jeditaskid = {task}")
     assert stored.editor.startswith("sub-ada") and stored.reason == "panda-client"
 
 
@@ -229,16 +235,19 @@ def test_details_datasets_and_files_of_a_task(ada: Caller) -> None:
         assert (answer["success"], answer["data"]) == (False, 2), method
 
 
-def test_jobs_are_described(shared: Database, ada: Caller) -> None:
+def test_jobs_are_described(shared_database: Database, ada: Caller) -> None:
     task = ada.submit_task(prun())
     for job, status in ((1, "failed"), (2, "finished"), (3, "running")):
         table = "jobsactive4" if status == "running" else "jobsarchived4"
         columns = "pandaid, jeditaskid, jobstatus, attemptnr, jobdefinitionid, piloterrorcode"
-        execute(shared, f"INSERT INTO doma_panda.{table} ({columns}) VALUES ({job}, {task}, '{status}', 0, 0, 1305)")
+        execute(
+            shared_database,
+            f"INSERT INTO doma_panda.{table} ({columns}) VALUES ({job}, {task}, '{status}', 0, 0, 1305)",
+        )
     assert ada.get("task/get_job_ids", task_id=task)["data"] == [1, 2, 3]
     (failed,) = ada.get("task/get_job_descriptions", task_id=task, unsuccessful_only=True)["data"]
     assert (failed["PandaID"], failed["jobStatus"], failed["pilotErrorCode"]) == (1, "failed", 1305)
-    execute(shared, "TRUNCATE doma_panda.jobsactive4, doma_panda.jobsarchived4")
+    execute(shared_database, "TRUNCATE doma_panda.jobsactive4, doma_panda.jobsarchived4")
 
 
 @pytest.mark.parametrize("route", NOT_SERVED)
