@@ -160,6 +160,12 @@ class Rule(Configurable, ABC):
             pairs, all arrays have the shape (N, 1). A derived class must declare it again.
         same_in_passes: for a filter of analysis: its result for a chunk is the same in the passes with and without the
             locality check, as it reads none of the facts that differ. A derived class must declare it again.
+        temporary_issue: for a filter of analysis: queues that it rejects still count when the first pass is judged, so
+            that they are no reason for a second one. ``kind`` has no part in this.
+        problem_for_user: for such a filter: its rejections are problems of the user with the queue, which the step
+            ``passes`` may not count.
+        lacks_files: for such a filter: the queues that it rejects lack files of the input, and may keep a place among
+            the best by the step ``candidate_number``.
         reads: names of other rules of the chain whose :meth:`prepare` results it may read, too.
         judges: the pairs that it judges; taken from the class that it is derived from.
     """
@@ -178,6 +184,9 @@ class Rule(Configurable, ABC):
     provenance: ClassVar[str] = "ATLAS Production Job Brokerage"
     pair_by_pair: ClassVar[bool] = False
     same_in_passes: ClassVar[bool] = False
+    temporary_issue: ClassVar[bool] = False
+    problem_for_user: ClassVar[bool] = False
+    lacks_files: ClassVar[bool] = False
     reads: ClassVar[tuple[str, ...]] = ()
     judges: ClassVar[type[AnyPairs]] = JobPairs
 

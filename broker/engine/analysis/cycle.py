@@ -272,7 +272,7 @@ class AnalysisCycle(LoadTrackingCycle):
 
     def taking_places(self, evaluation: Evaluation) -> Bools | None:
         """(T, Q): queues that lack files of the input, where files are checked after the choice of the best."""
-        return self.chain.steps.candidate_number.taking(evaluation.reason, [rule.name for rule in self.chain.filters])
+        return self.chain.steps.candidate_number.taking(evaluation.reason, self.chain.filters)
 
     def _competing(self, evaluation: Evaluation) -> Bools:
         """(T, Q): the candidates among which the new basic weight shares jobs out."""

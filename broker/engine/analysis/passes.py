@@ -11,7 +11,7 @@ import numpy as np
 
 from broker.domain.arrays import Bools, Ints
 from broker.domain.work import WorkTable
-from broker.engine.analysis.chain import USER_PROBLEMS, AnalysisChain
+from broker.engine.analysis.chain import AnalysisChain
 from broker.engine.shared.evaluate import AnyFilter
 from broker.engine.shared.filter_cache import Evaluation
 from broker.engine.shared.pair_state import FEASIBLE, NOT_A_CANDIDATE
@@ -44,9 +44,9 @@ def passing(chain: AnalysisChain, evaluation: Evaluation) -> Bools:
 
 def with_problems(chain: AnalysisChain, evaluation: Evaluation) -> Bools:
     """(T, Q): the queues that a rule skipped for a problem of the user."""
-    names = [rule.name in USER_PROBLEMS for rule in chain.filters]
+    problems = [rule.problem_for_user for rule in chain.filters]
     # two entries for FEASIBLE and NOT_A_CANDIDATE, which index from the end
-    lookup = np.array([*names, *names, False, False], dtype=np.bool_)
+    lookup = np.array([*problems, *problems, False, False], dtype=np.bool_)
     return np.asarray(lookup[evaluation.reason])
 
 

@@ -14,14 +14,11 @@ from broker.engine.analysis.queue_attributes import VpScope
 from broker.engine.job.placement import Placement
 from broker.engine.job.steps import JobSteps
 from broker.engine.shared.filter_cache import Evaluation
-from broker.rules.contract import Options, Step
+from broker.rules.contract import Options, Rule, Step
 from broker.snapshot.snapshot import Snapshot
 from broker.snapshot.sources.active_user_jobs import ACTIVE_USER_JOBS
 from broker.snapshot.sources.recent_starts import RECENT_STARTS
 from broker.snapshot.sources.task_queues import TASK_QUEUES
-
-#: The rule about files that a queue lacks.
-FILE_UNAVAILABLE = "file_unavailable"
 
 
 class PlacementConstraintsOptions(Options):
@@ -165,16 +162,17 @@ class CandidateNumber(Step):
         nothing: frozenset[str] = frozenset()
         return np.array([np.isin(names, sorted(used.get(int(task), nothing))) for task in tasks], dtype=np.bool_)
 
-    def taking(self, reason: Ints, names: Sequence[str]) -> Bools | None:
+    def taking(self, reason: Ints, filters: Sequence[Rule]) -> Bools | None:
         """(T, Q): queues that take a place among the best although they lack files; None where they make room.
 
         Args:
             reason: (T, Q) the number of the rule that rejected each.
-            names: of the rules.
+            filters: the rules by that number.
         """
-        if self.options.without_files == "make_room" or FILE_UNAVAILABLE not in names:
+        lacking = [number for number, rule in enumerate(filters) if rule.lacks_files]
+        if self.options.without_files == "make_room" or not lacking:
             return None
-        return np.asarray(reason == names.index(FILE_UNAVAILABLE))
+        return np.isin(reason, lacking)
 
     def best(self, ten: Ints, copies: Ints, distributed: Bools, with_input: Ints, every: int) -> Ints:
         """(T,): the most candidates that each chunk keeps."""

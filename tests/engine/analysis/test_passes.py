@@ -9,16 +9,17 @@ import pytest
 
 from broker.domain.arrays import Bools
 from broker.engine.analysis.chain import AnalysisChain
-from broker.engine.analysis.passes import passing, second_pass, too_few
+from broker.engine.analysis.passes import passing, second_pass, too_few, with_problems
+from broker.engine.analysis.steps import CandidateNumber
 from broker.engine.shared.filter_cache import Evaluation
 from broker.engine.shared.pair_state import FEASIBLE, NOT_A_CANDIDATE
 from tests.engine.toy_rules import Toy
 
 CLOSED, BUSY = 0, 1
-"""The toy rules: one that rejects for good, and one whose name is that of a rule of temporary issues."""
+"""The toy rules: one that rejects for good, and one that declares its rejections to be temporary issues."""
 UNKNOWN_CLOSED, UNKNOWN_BUSY = 2, 3
 CHAIN = AnalysisChain(
-    "toy", (Toy("closed", lambda *_: None), Toy("queue_cap", lambda *_: None, kind="temporary")), (), (), ()
+    "toy", (Toy("closed", lambda *_: None), Toy("busy", lambda *_: None, temporary_issue=True)), (), (), ()
 )
 
 
@@ -30,6 +31,27 @@ def evaluation(*rows: list[int]) -> Evaluation:
 def test_temporary_rejections_count_as_passed() -> None:
     flags = passing(CHAIN, evaluation([FEASIBLE, CLOSED, BUSY, UNKNOWN_CLOSED, UNKNOWN_BUSY, NOT_A_CANDIDATE]))
     assert flags.tolist() == [[True, False, True, False, True, False]]
+
+
+def test_a_rule_that_declares_nothing_rejects_for_good_whatever_its_kind() -> None:
+    chain = AnalysisChain("toy", (Toy("queue_cap", lambda *_: None, kind="temporary"),), (), (), ())
+    assert passing(chain, evaluation([FEASIBLE, 0, 1, NOT_A_CANDIDATE])).tolist() == [[True, False, False, False]]
+    assert not with_problems(chain, evaluation([FEASIBLE, 0, 1, NOT_A_CANDIDATE])).any()
+
+
+def test_a_rule_declares_problems_of_the_user() -> None:
+    rules = (Toy("closed", lambda *_: None), Toy("unlucky", lambda *_: None, problem_for_user=True))
+    flags = with_problems(AnalysisChain("toy", rules, (), (), ()), evaluation([FEASIBLE, 0, 1, 2, 3, NOT_A_CANDIDATE]))
+    assert flags.tolist() == [[False, False, True, False, True, False]]
+
+
+def test_a_rule_declares_which_queues_lack_files() -> None:
+    step, reason = CandidateNumber().configured({"without_files": "take_a_place"}), np.array([[FEASIBLE, 0, 1, 2]])
+    rules = [Toy(name, lambda *_: None, lacks_files=name == "no_files") for name in ("closed", "no_files", "busy")]
+    taking = step.taking(reason, rules)
+    assert taking is not None and taking.tolist() == [[False, False, True, False]]
+    assert step.taking(reason, rules[:1]) is None
+    assert CandidateNumber().taking(reason, rules) is None
 
 
 @pytest.mark.parametrize(("count", "required", "few"), [(0, 1, True), (1, 1, False), (2, 3, True), (3, 3, False)])

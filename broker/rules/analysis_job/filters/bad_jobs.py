@@ -59,6 +59,8 @@ class BadJobs(Filter[AnalysisPairs]):
         "hours.",
     )
     kind = "temporary"
+    temporary_issue = True
+    problem_for_user = True
     keys = (LEAST_BAD,)
     provenance = PROVENANCE
     pair_by_pair = True

@@ -26,6 +26,9 @@ class FileUnavailable(Filter[AnalysisPairs]):
         who="wait",
         cure="Put the files on a storage of the queue with a replication rule in Rucio, or wait until they are there.",
     )
+    # PanDA looks for the files after both passes
+    temporary_issue = True
+    lacks_files = True
     sources = ("storages",)
     provenance = "PanDA analysis brokerage, file availability"
 

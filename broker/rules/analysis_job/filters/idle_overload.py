@@ -25,6 +25,8 @@ class IdleOverload(Filter[AnalysisPairs]):
         cure="Wait until the queue runs jobs again. If it does not, tell the site.",
     )
     kind = "temporary"
+    temporary_issue = True
+    problem_for_user = True
     keys = (MIN_QUEUE,)
     sources = ("jobs",)
     provenance = "PanDA analysis brokerage, overload"

@@ -43,6 +43,7 @@ class QueueCap(Filter[AnalysisPairs]):
         cure="Wait: the queue takes more as its jobs start.",
     )
     kind = "temporary"
+    temporary_issue = True
     sources = ("jobs",)
     provenance = PROVENANCE
     pair_by_pair = True

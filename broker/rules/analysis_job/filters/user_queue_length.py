@@ -39,6 +39,8 @@ class UserQueueLength(Filter[AnalysisPairs]):
         cure="Wait: the queue takes more of your jobs as those that are there start.",
     )
     kind = "temporary"
+    temporary_issue = True
+    problem_for_user = True
     keys = KEYS
     sources = (
         "jobs",

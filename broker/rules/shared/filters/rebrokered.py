@@ -29,6 +29,7 @@ class Rebrokered(Filter[JobPairs]):
         cure="Wait: other queues come first, and this one may have the jobs again after `REASSIGN_MEMORY` hours.",
     )
     kind = "temporary"
+    temporary_issue = True
     keys = (KEY,)
     provenance = "Timeouts of jobs, rebrokerage"
 
