@@ -166,6 +166,9 @@ class Rule(Configurable, ABC):
             ``passes`` may not count.
         lacks_files: for such a filter: the queues that it rejects lack files of the input, and may keep a place among
             the best by the step ``candidate_number``.
+        moving: for a filter of analysis: it judges a chunk again with the jobs that the cycle has placed before. For a
+            weight: its factor is ``facts.new_weight``, which the cycle computes anew with these jobs.
+        stabilizer: for a filter of analysis: the figures of the stabilizer are stored for the queues that it rejects.
         reads: names of other rules of the chain whose :meth:`prepare` results it may read, too.
         judges: the pairs that it judges; taken from the class that it is derived from.
     """
@@ -187,6 +190,8 @@ class Rule(Configurable, ABC):
     temporary_issue: ClassVar[bool] = False
     problem_for_user: ClassVar[bool] = False
     lacks_files: ClassVar[bool] = False
+    moving: ClassVar[bool] = False
+    stabilizer: ClassVar[bool] = False
     reads: ClassVar[tuple[str, ...]] = ()
     judges: ClassVar[type[AnyPairs]] = JobPairs
 

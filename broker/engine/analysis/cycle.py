@@ -19,12 +19,12 @@ from broker.domain.decisions import Outcome
 from broker.domain.facts import JobFacts
 from broker.domain.work import Work, WorkTable
 from broker.engine.analysis.candidates import AnalysisCandidates, analysis_candidates
-from broker.engine.analysis.chain import AnalysisChain
+from broker.engine.analysis.chain import AnalysisChain, stabilizer_at
 from broker.engine.analysis.class_weights import CLASSED_SHARES, Competition, new_basic_weight, weight_by_room
 from broker.engine.analysis.data_facts import NO_COMPLETE_REPLICA, AnalysisData, gather_analysis_data
 from broker.engine.analysis.facts import FactsOfAnalysis
 from broker.engine.analysis.job_counts import ActiveUsers, figures_at, load_at
-from broker.engine.analysis.load_tracking import STABILIZER, LoadTrackingCycle
+from broker.engine.analysis.load_tracking import LoadTrackingCycle
 from broker.engine.analysis.passes import (
     CUTOFF,
     TIMEOUT,
@@ -367,10 +367,10 @@ class AnalysisCycle(LoadTrackingCycle):
         """The figures of the stabilizer at the candidates and where it rejected; none of a chunk that is throttled."""
         if self._throttles[result.row] is not None:
             return None
-        names, block = [rule.name for rule in self.chain.filters], result.block
+        block, stabilizer = result.block, stabilizer_at(self.chain.filters)
         inside = result.row - block.rows.start
         reason = block.evaluation.reason[inside]
-        rejected = np.flatnonzero(reason == names.index(STABILIZER)) if STABILIZER in names else result.feasible[:0]
+        rejected = result.feasible[:0] if stabilizer is None else np.flatnonzero(reason == stabilizer)
         shown = np.concatenate([result.chosen, rejected])
         load = load_at(cast(AnalysisFacts, block.facts), inside, shown, self.placed_at(result.row, shown))
         return shown, figures_at(load, self.own_tuning.number)

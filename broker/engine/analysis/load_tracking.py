@@ -18,6 +18,7 @@ from broker.domain.arrays import AnyArray, Bools, Floats, Ints, RowsByKind, Text
 from broker.domain.counted_load import CountedLoad, QueueJobs
 from broker.domain.facts import JobFacts
 from broker.domain.work import Work, WorkTable
+from broker.engine.analysis.chain import moving_at
 from broker.engine.analysis.job_counts import Placed
 from broker.engine.compiled.columns import UserState
 from broker.engine.job.chunk_result import Block, ChunkResult
@@ -136,9 +137,7 @@ def with_placed(facts: AnalysisFacts, inside: int, of_share: Floats, placed: Map
     return rows
 
 
-NEW_WEIGHT_RULE, STABILIZER = "new_basic_weight", "user_queue_length"
-#: Filters whose answers move with the jobs that the cycle places, and the facts that move.
-MOVING = ("queue_cap", STABILIZER)
+#: The facts that move with the jobs that the cycle places.
 MOVING_FACTS = ("defined", "user_queued", "queued_of_type", "users")
 
 
@@ -175,7 +174,7 @@ class LoadTrackingCycle(JobCycle):
         if not isinstance(other, LoadTrackingCycle) or not super().moves_alike(other):
             return False
         shared, names = self.alike(other), [[rule.name for rule in one.chain.filters] for one in (self, other)]
-        moving = {name for both in names for name in both if name in MOVING}
+        moving = {rule.name for one in (self, other) for rule in one.chain.filters if rule.moving}
         # competing candidates are identified by the numbers of filters
         return shared.facts and shared.rules >= moving and (names[0] == names[1] or not self._new)
 
@@ -184,7 +183,7 @@ class LoadTrackingCycle(JobCycle):
         evaluation = block.evaluation
         own = Evaluation(evaluation.feasible.copy(), evaluation.reason.copy(), evaluation.faults)
         factors = tuple(
-            factor.copy() if rule.name == NEW_WEIGHT_RULE and not isinstance(factor, RowsByKind) else factor
+            factor.copy() if rule.moving and not isinstance(factor, RowsByKind) else factor
             for rule, factor in zip(self.chain.weights, block.factors, strict=True)
         )
         return dataclasses.replace(block, evaluation=own, factors=factors)
@@ -226,8 +225,9 @@ class LoadTrackingCycle(JobCycle):
     @property
     def new_weight_at(self) -> int:
         """The index of the new basic weight among the fixed ones, if it is in use, else -1."""
-        rules = {rule.name: at for at, rule in enumerate(self.chain.weights) if self.can_judge(rule)}
-        return rules.get(NEW_WEIGHT_RULE, -1) if self._new else -1
+        weights = self.chain.weights
+        usable = (at for at in moving_at(weights) if self.can_judge(weights[at]))
+        return next(usable, -1) if self._new else -1
 
     def can_judge(self, rule: Rule) -> bool:
         """Whether a rule is not broken and its sources are usable."""
@@ -270,7 +270,7 @@ class LoadTrackingCycle(JobCycle):
     def _may_drop(self, row: int, facts: AnalysisFacts, feasible: Bools) -> bool:
         """Whether a remaining queue got jobs, and so many that a filter might reject it; mostly none did."""
         touched = feasible & (self._placed[self._accounting_codes[row]] > 0)[self.snapshot.queues.unified]
-        moving = [rule for rule in self.chain.filters if rule.name in MOVING]
+        moving = [rule for rule in self.chain.filters if rule.moving]
         return any((touched & self._may_reject(rule, facts)).any() for rule in moving)
 
     def _may_reject(self, rule: AnyFilter, facts: AnalysisFacts) -> Bools:
@@ -282,7 +282,7 @@ class LoadTrackingCycle(JobCycle):
 
     def _judge_again(self, block: Block, row: int, facts: AnalysisFacts) -> None:
         inside, evaluation, filters = row - block.rows.start, block.evaluation, self.chain.filters
-        moving = [index for index, rule in enumerate(filters) if rule.name in MOVING]
+        moving = moving_at(filters)
         alone = np.array([row])
         facts.__dict__["initial"] = evaluation.feasible[[inside]]
         rules = [filters[index] for index in moving]
@@ -300,7 +300,7 @@ class LoadTrackingCycle(JobCycle):
         inside = row - block.rows.start
         feasible = self._competing(block.evaluation)[[inside]]
         for rule, factor in zip(self.chain.weights, block.factors, strict=True):
-            if rule.name != NEW_WEIGHT_RULE or isinstance(factor, RowsByKind):
+            if not rule.moving or isinstance(factor, RowsByKind):
                 continue
             if factor.shape == block.evaluation.feasible.shape:
                 factor[inside] = self._new_weight(slice(row, row + 1), tasks, facts, feasible)[0]

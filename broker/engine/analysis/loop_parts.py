@@ -10,10 +10,10 @@ import numpy as np
 
 from broker.domain.analysis import KEYS, AnalysisFacts
 from broker.domain.arrays import Floats, Ints
+from broker.engine.analysis.chain import moving_at, stabilizer_at
 from broker.engine.analysis.class_weights import LEAST, LEAST_PART, class_weight
 from broker.engine.analysis.cycle import AnalysisCycle
 from broker.engine.analysis.job_counts import figures_at, load_at
-from broker.engine.analysis.load_tracking import MOVING, STABILIZER
 from broker.engine.compiled.columns import FlatBlock, MovingRules, Outcome, UserPairs
 from broker.engine.compiled.loop_parts import NO_NEW_WEIGHT, LoopParts, moving_steps, numbered
 from broker.engine.job.chunk_result import Block
@@ -58,9 +58,9 @@ class AnalysisLoopParts(LoopParts):
         """:meth:`AnalysisCycle.figures_of` for each of the chunks ``rows`` of the block."""
         cycle, first, stop = self.cycle, rows.start, rows.stop
         own, place = (np.arange(out.place.shape[1]) < out.chosen[first:stop, None]).nonzero()
-        names = [rule.name for rule in cycle.chain.filters]
-        index = names.index(STABILIZER) if STABILIZER in names else len(names) * 2
-        rejected, at = (flat.position[first:stop] == index).nonzero()
+        stabilizer = stabilizer_at(cycle.chain.filters)
+        deciding = flat.position[first:stop] if stabilizer is not None else flat.position[:0]
+        rejected, at = (deciding == (stabilizer or 0)).nonzero()
         chunk = np.concatenate([own, rejected])
         queue = np.concatenate([out.place[first:stop][own, place], at])
         # for each chunk, chosen queues come before rejected ones
@@ -90,7 +90,7 @@ def _moving(cycle: AnalysisCycle, other_cap: LoadCut) -> MovingRules | None:
     moving, chain = moving_steps(cycle.chain, cycle.tuning, other_cap), cycle.chain
     if moving is None or not cycle.weighs_by_table:
         return None
-    again = [at for at, rule in enumerate(chain.filters) if rule.name in MOVING and cycle.can_judge(rule)]
+    again = [at for at in moving_at(chain.filters) if cycle.can_judge(chain.filters[at])]
     filters = numbered([chain.filters[at] for at in again], chain.tunings(cycle.tuning))
     if filters is None:
         return None

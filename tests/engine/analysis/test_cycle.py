@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 from collections.abc import Sequence
 from typing import Any
@@ -11,10 +12,12 @@ import pytest
 
 from broker.brokerages.analysis_job.brokerage import chain
 from broker.domain.analysis import FIGURES, AnalysisFacts, AnalysisGrid, OwnerJobs
+from broker.domain.arrays import Bools
 from broker.domain.work import Work
 from broker.engine.analysis.cycle import AnalysisCycle
 from broker.engine.analysis.facts import PASS_FACTS
 from broker.gdpconfig.tuning import Tuning
+from broker.rules.contract import AnalysisPairs, Filter, Observation, number
 from broker.snapshot.snapshot import Snapshot
 from tests.brokerages.job.random_analysis import random_analysis
 from tests.engine.analysis.analysis_requests import READS, reading_grid, requests
@@ -168,6 +171,32 @@ def test_a_queue_filled_by_the_cycle_is_rejected_with_a_reason() -> None:
     facts: Any = analysis_cycle.facts_at(third, np.array([0]))
     assert (facts.queued_of_type.item(), facts.defined.item(), facts.user_queued.item()) == (41, 41, 0)
     assert facts.users.item() == 1
+
+
+class OneChunkEach(Filter[AnalysisPairs]):
+    """A filter of a package, which the cycle asks again because the filter says so: no queue gets work twice."""
+
+    name = code = "one_chunk_each"
+    title = "The cycle has placed nothing at the queue"
+    moving = True
+
+    def keep(self, pairs: AnalysisPairs) -> Bools:
+        return np.asarray(pairs.facts.defined == 0)
+
+    def observe(self, pairs: AnalysisPairs) -> Observation:
+        return Observation(number(pairs.facts.defined), "==", 0.0, "jobs", "rule")
+
+
+def test_a_filter_that_declares_it_judges_again_what_the_cycle_has_placed() -> None:
+    def second_chosen(rule: OneChunkEach) -> int:
+        rules = dataclasses.replace(chain(), filters=(*chain().filters, rule))
+        analysis_cycle = AnalysisCycle(grid(), work([AT_A], [AT_A]), Tuning.defaults(vo="atlas"), rules)
+        results = analysis_cycle.results()
+        analysis_cycle.add_load(next(results).row, np.array([0]), np.array([1]))
+        return len(next(results).chosen)
+
+    resting = type("Resting", (OneChunkEach,), {"moving": False})
+    assert (second_chosen(OneChunkEach()), second_chosen(resting())) == (0, 1)
 
 
 def test_a_restored_load_decides_as_the_counted_load() -> None:

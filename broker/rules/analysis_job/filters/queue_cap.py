@@ -44,6 +44,7 @@ class QueueCap(Filter[AnalysisPairs]):
     )
     kind = "temporary"
     temporary_issue = True
+    moving = True
     sources = ("jobs",)
     provenance = PROVENANCE
     pair_by_pair = True

@@ -41,6 +41,8 @@ class UserQueueLength(Filter[AnalysisPairs]):
     kind = "temporary"
     temporary_issue = True
     problem_for_user = True
+    moving = True
+    stabilizer = True
     keys = KEYS
     sources = (
         "jobs",

@@ -16,6 +16,7 @@ class NewBasicWeight(Weight[AnalysisPairs]):
     code = "new_basic_weight"
     title = "Prefers queues that suit the class of the task and where the user has room"
     provenance = "ATLAS Analysis Job Brokerage"
+    moving = True
 
     def factor(self, pairs: AnalysisPairs) -> Floats:
         """(T, Q): 1 where the original weight is used."""
