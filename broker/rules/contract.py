@@ -26,6 +26,7 @@ from pydantic import BaseModel, ConfigDict
 from broker.domain.arrays import AnyArray, Bools, Floats, Ints, RowsByKind, Texts
 from broker.domain.decisions import Observation, Operator, Persistence, Reason, UnknownPolicy, Value, undeclared
 from broker.rules.pairs import (
+    LOAD_FAMILIES,
     AnalysisPairs,
     AnyPairs,
     CompiledStep,
@@ -41,6 +42,7 @@ from broker.snapshot.snapshot import Snapshot
 
 #: Everything that a rule imports, whether declared here or in another module.
 __all__ = [
+    "LOAD_FAMILIES",
     "AnalysisPairs",
     "AnyArray",
     "AnyPairs",

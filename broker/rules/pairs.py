@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -120,6 +121,10 @@ AnyPairs = Pairs[Any, Any, Any]
 PairsT_contra = TypeVar("PairsT_contra", bound=AnyPairs, contravariant=True)
 
 
+#: The gdpconfig families whose values for the chunk are columns of :class:`Load`, by the name of the column.
+LOAD_FAMILIES = MappingProxyType({"queue_limit": "NQUEUELIMITSITE", "min_weight": "MIN_WEIGHT"})
+
+
 @dataclass(frozen=True)
 class LoadDetails:
     """Figures of candidates that only some options of rules read; shapes as in :class:`Load`.
@@ -151,8 +156,8 @@ class Load:
     activated: Floats
     starting: Floats
     all_local: Bools
-    queue_limit: Floats  # NQUEUELIMITSITE of the chunk's share
-    min_weight: Floats  # MIN_WEIGHT of the chunk's label and share
+    queue_limit: Floats  # of the chunk's share
+    min_weight: Floats  # of the chunk's label and share
     urgent: Bools
     bootstrap_allowed: Bools  # priority at or below MAX_PRIO_TO_BOOTSTRAP, not merging, not express
     details: LoadDetails | None = None

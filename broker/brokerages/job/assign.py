@@ -32,7 +32,7 @@ from broker.engine.shared.distribute import Candidates, Distribution, JobSource,
 from broker.engine.shared.rank import cut_codes
 from broker.flow.model.cycle import binding_causes, decide
 from broker.flow.model.flow_problem import FLOW_KEYS, TIME_LIMIT, program_of
-from broker.rules.production_job.cuts.cap import SHIPPED_CAP, Cap
+from broker.rules.production_job.cuts.cap import cap_of
 from broker.work.assemble import CycleWork
 from broker.work.cut_jobs import CutJobs
 
@@ -192,8 +192,7 @@ def _candidates(cycle: JobCycle, result: ChunkResult) -> Candidates:
     if ranking is None:
         raise ValueError(f"chunk {result.row} has no candidates to give jobs to")
     load = result.load if result.load is not None else cycle.load(result.block, result.row, result.chosen)
-    cap = next((rule for rule in cycle.chain.cuts if isinstance(rule, Cap)), SHIPPED_CAP)
-    waiting, limit = cap.room(load)
+    waiting, limit = cap_of(cycle.chain.cuts).room(load)
     if result.load is not None:
         waiting, limit = waiting[ranking.chosen], limit[ranking.chosen]
     size = len(result.chosen)

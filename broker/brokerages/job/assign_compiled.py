@@ -20,7 +20,7 @@ from broker.engine.compiled.loading import load_compiled_loop
 from broker.engine.compiled.loop_parts import LoopParts, flat_block, loop_parts, room_for
 from broker.engine.job.chunk_result import Block
 from broker.engine.job.cycle import JobCycle
-from broker.rules.production_job.cuts.cap import SHIPPED_CAP
+from broker.rules.production_job.cuts.cap import cap_of
 from broker.work.assemble import CycleWork
 
 PlaceAlone = Callable[[Block, int], AssignedChunk]
@@ -146,7 +146,7 @@ def compiled_cycle(cycle: JobCycle, work: CycleWork, seed: int) -> CompiledCycle
 def _parts(cycle: JobCycle) -> LoopParts | None:
     """The loop's input of a cycle; None for derived classes, which may decide otherwise."""
     if type(cycle) is JobCycle:
-        return loop_parts(cycle, SHIPPED_CAP)
+        return loop_parts(cycle, cap_of(cycle.chain.cuts))
     if type(cycle) is AnalysisCycle:
-        return analysis_loop_parts(cycle, SHIPPED_CAP)
+        return analysis_loop_parts(cycle, cap_of(cycle.chain.cuts))
     return None

@@ -79,15 +79,15 @@ class AnalysisLoopParts(LoopParts):
         ]
 
 
-def analysis_loop_parts(cycle: AnalysisCycle, other_cap: LoadCut) -> AnalysisLoopParts | None:
-    """The parts of a cycle of analysis; None where the loop does not run it. ``other_cap`` as in ``moving_steps``."""
-    state, users, moving = cycle.moving_state, cycle.user_state, _moving(cycle, other_cap)
+def analysis_loop_parts(cycle: AnalysisCycle, cap: LoadCut) -> AnalysisLoopParts | None:
+    """The parts of a cycle of analysis; None where the loop does not run it. ``cap`` as in ``moving_steps``."""
+    state, users, moving = cycle.moving_state, cycle.user_state, _moving(cycle, cap)
     return None if state is None or moving is None else AnalysisLoopParts(moving, state, users, cycle)
 
 
-def _moving(cycle: AnalysisCycle, other_cap: LoadCut) -> MovingRules | None:
+def _moving(cycle: AnalysisCycle, cap: LoadCut) -> MovingRules | None:
     """The moving rules by number; None if the loop does not know one of them, or how the profile reads a step."""
-    moving, chain = moving_steps(cycle.chain, cycle.tuning, other_cap), cycle.chain
+    moving, chain = moving_steps(cycle.chain, cycle.tuning, cap), cycle.chain
     if moving is None or not cycle.weighs_by_table:
         return None
     again = [at for at in moving_at(chain.filters) if cycle.can_judge(chain.filters[at])]

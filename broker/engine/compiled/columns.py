@@ -99,7 +99,7 @@ class MovingState(NamedTuple):
         accounting: (T,) number of the accounting key.
         placed: (A, U) jobs that the cycle has placed, by accounting key and unified queue.
         moved: (A,) the accounting keys for which it has placed any.
-        queue_limit: (T,) NQUEUELIMITSITE.
+        queue_limit: (T,) jobs that may wait at a queue, as in a rule's ``Load``.
         min_weight: (T,) MIN_WEIGHT.
         may_bootstrap: (T,) candidates without any jobs may start.
     """

@@ -15,7 +15,7 @@ import numpy as np
 
 from broker.domain.arrays import Floats, Ints
 from broker.engine.compiled.columns import FlatBlock, MovingRules, MovingState, Outcome, UserPairs, UserState
-from broker.engine.compiled.loop_steps import CAP, CAP_WITHOUT_DEFINED, MOST_ARGUMENTS, STEPS, arguments_of, step_of
+from broker.engine.compiled.loop_steps import MOST_ARGUMENTS, STEPS, arguments_of, step_of
 from broker.engine.job.chunk_result import Block
 from broker.engine.job.cycle import JobCycle
 from broker.engine.shared.chain import QueueChain
@@ -27,21 +27,19 @@ from broker.rules.contract import LoadCut, Rule
 NO_NEW_WEIGHT = -1
 
 
-def moving_steps(chain: QueueChain, tuning: Tuning, other_cap: LoadCut) -> MovingRules | None:
+def moving_steps(chain: QueueChain, tuning: Tuning, cap: LoadCut) -> MovingRules | None:
     """The moving rules of a chain by number; None if the loop does not know one of them.
 
     Args:
         chain: of the cycle.
         tuning: of the cycle.
-        other_cap: the cap that decides the room of a candidate where the chain has none.
+        cap: the cut that decides the room of a candidate, of the chain or not.
     """
     tunings = chain.tunings(tuning)
     weights, cuts = numbered(chain.load_weights, tunings), numbered(chain.cuts, tunings)
-    other = numbered((other_cap,), {other_cap.name: tuning})
-    if weights is None or cuts is None or other is None or chain.steps.placement.together:
+    caps = numbered((cap,), {cap.name: tuning})
+    if weights is None or cuts is None or caps is None or chain.steps.placement.together:
         return None
-    room = next((at for at, step in enumerate(cuts[0]) if step in (CAP, CAP_WITHOUT_DEFINED)), None)
-    caps = other if room is None else (cuts[0][room:], cuts[1][room:])
     return MovingRules(
         weights=weights[0],
         weight_arguments=weights[1],
@@ -103,9 +101,9 @@ class LoopParts:
         return None
 
 
-def loop_parts(cycle: JobCycle, other_cap: LoadCut) -> LoopParts | None:
-    """The parts of a production cycle; None where the loop does not run it. ``other_cap`` as in ``moving_steps``."""
-    state, moving = cycle.moving_state, moving_steps(cycle.chain, cycle.tuning, other_cap)
+def loop_parts(cycle: JobCycle, cap: LoadCut) -> LoopParts | None:
+    """The parts of a production cycle; None where the loop does not run it. ``cap`` as in ``moving_steps``."""
+    state, moving = cycle.moving_state, moving_steps(cycle.chain, cycle.tuning, cap)
     return None if state is None or moving is None else LoopParts(moving, state, no_users())
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from broker.domain.analysis import KEYS
 from broker.domain.arrays import Floats
-from broker.rules.contract import CompiledStep, Rule, TuningView
+from broker.rules.contract import LOAD_FAMILIES, CompiledStep, Rule, TuningView
 
 RUNNING_QUEUED, ANALYSIS_RUNNING_QUEUED = 1, 2
 QUEUE_CAP, USER_QUEUE_LENGTH = 1, 2
@@ -24,21 +23,21 @@ class LoopStep:
     Attributes:
         number: identifies it in the loop among the steps of its kind.
         arguments: names of the numbers that the rule gives it, constants or keys, in the order in which it reads them.
-        columns: names of the columns of chunks that it reads, with the gdpconfig families whose values they hold.
+        columns: names of the columns of chunks that it reads; :data:`LOAD_FAMILIES` are the values they hold.
     """
 
     number: int
     arguments: tuple[str, ...] = ()
-    columns: Mapping[str, str] = field(default_factory=dict)
+    columns: tuple[str, ...] = ()
 
 
-_OF_CAP = ("times_running",), {"queue_limit": "NQUEUELIMITSITE"}
+_OF_CAP = ("times_running",), ("queue_limit",)
 STEPS = {
     "running_queued": LoopStep(RUNNING_QUEUED, ("queued_offset", "largest_many_assigned")),
     "analysis_running_queued": LoopStep(ANALYSIS_RUNNING_QUEUED),
     "cap": LoopStep(CAP, *_OF_CAP),
     "cap_without_defined": LoopStep(CAP_WITHOUT_DEFINED, *_OF_CAP),
-    "below_min_weight": LoopStep(BELOW_MIN_WEIGHT, (), {"min_weight": "MIN_WEIGHT"}),
+    "below_min_weight": LoopStep(BELOW_MIN_WEIGHT, (), ("min_weight",)),
     "queue_cap": LoopStep(QUEUE_CAP, ("waiting_times", "least_running")),
     "user_queue_length": LoopStep(USER_QUEUE_LENGTH, KEYS),
     "remaining_work": LoopStep(REMAINING_WORK, ("least_hs06s",)),
@@ -71,10 +70,11 @@ def step_fault(rule: Rule) -> str:
             f"and its compiled step {given.name!r} do not read the same gdpconfig keys ({', '.join(differing)}): large "
             "cycles would be decided by other values; name them in keys of the CompiledStep, or return None there"
         )
-    columns = {name: key for name, key in given.keys.items() if name in step.columns}
+    columns = {name: LOAD_FAMILIES[name] for name in step.columns}
+    differ = any(given.keys.get(name) != family for name, family in columns.items())
     named = sorted([*given.constants, *given.keys])
-    if columns != dict(step.columns) or named != sorted([*step.arguments, *step.columns]):
-        takes = [*step.arguments, *(f"{name} (of {key})" for name, key in step.columns.items())]
+    if differ or named != sorted([*step.arguments, *columns]):
+        takes = [*step.arguments, *(f"{name} (of {family})" for name, family in columns.items())]
         return (
             f"gives its compiled step {given.name!r} {', '.join(named) or 'nothing'}; "
             f"the step takes {', '.join(takes) or 'nothing'}"

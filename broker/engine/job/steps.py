@@ -28,7 +28,7 @@ from broker.engine.job.snapshot_reading import SnapshotReading, is_parent
 from broker.engine.job.veto import Veto
 from broker.engine.shared.answer import UNKNOWN_NAME
 from broker.gdpconfig import Tuning
-from broker.rules.contract import Options, Reason, Step
+from broker.rules.contract import LOAD_FAMILIES, Options, Reason, Step
 from broker.snapshot.snapshot import Snapshot
 from broker.snapshot.sources.queue_health import group_sizes
 
@@ -265,8 +265,7 @@ STEP_KEYS = (
     "MIN_INPUT_COMPLETENESS",
     "IO_INTENSITY_CUTOFF",
     "MAX_PRIO_TO_BOOTSTRAP",
-    "NQUEUELIMITSITE",
-    "MIN_WEIGHT",
+    *LOAD_FAMILIES.values(),
     *TIGHTENING_KEYS,
     FAILING_QUEUES,
     TRIAL_JOBS,
@@ -274,7 +273,7 @@ STEP_KEYS = (
     PRIOR,
 )
 #: Those of them that limit what moves within a cycle and enter no fact.
-LIMIT_KEYS = frozenset(("NQUEUELIMITSITE", "MIN_WEIGHT"))
+LIMIT_KEYS = frozenset(LOAD_FAMILIES.values())
 
 
 def job_groups(snapshot: Snapshot, chunks: WorkTable, tuning: Tuning) -> Ints:
@@ -283,12 +282,12 @@ def job_groups(snapshot: Snapshot, chunks: WorkTable, tuning: Tuning) -> Ints:
 
 
 def chunk_limits(chunks: WorkTable, tuning: Tuning, urgency: Urgency) -> tuple[Floats, Floats, Bools]:
-    """(T,) each: NQUEUELIMITSITE, MIN_WEIGHT, and whether candidates without any jobs may start."""
+    """(T,) each: the columns of :data:`LOAD_FAMILIES`, and whether candidates without any jobs may start."""
     shares, labels = list(chunks.gshare), list(chunks.prodsourcelabel)
     urgent = urgency.urgent(chunks.processingtype, chunks.currentpriority)
     may_bootstrap = (chunks.currentpriority <= tuning.number("MAX_PRIO_TO_BOOTSTRAP")) & ~chunks.merging & ~urgent
     return (
-        tuning.by_suffix("NQUEUELIMITSITE", shares),
-        tuning.by_two_suffixes("MIN_WEIGHT", labels, shares),
+        tuning.by_suffix(LOAD_FAMILIES["queue_limit"], shares),
+        tuning.by_two_suffixes(LOAD_FAMILIES["min_weight"], labels, shares),
         np.asarray(may_bootstrap, dtype=np.bool_),
     )

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from broker.domain.waiting_limit import waiting_limit
 from broker.rules.contract import (
+    LOAD_FAMILIES,
     Bools,
     CompiledStep,
     Floats,
@@ -20,7 +23,7 @@ from broker.rules.contract import (
 )
 
 TIMES_RUNNING = 2.0
-FAMILY = "NQUEUELIMITSITE"
+FAMILY = LOAD_FAMILIES["queue_limit"]
 
 
 class CapOptions(Options):
@@ -120,3 +123,8 @@ def waiting_jobs(load: Load) -> Floats:
 
 #: The cap that defines room if a chain has none.
 SHIPPED_CAP = Cap()
+
+
+def cap_of(cuts: Iterable[LoadCut]) -> Cap:
+    """The cap that defines how many jobs a candidate may take: the one among the cuts, else the shipped one."""
+    return next((rule for rule in cuts if isinstance(rule, Cap)), SHIPPED_CAP)

@@ -4,9 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from broker.rules.contract import Bools, CompiledStep, Floats, Load, LoadCut, Observation, Reason, flag, number
+from broker.rules.contract import (
+    LOAD_FAMILIES,
+    Bools,
+    CompiledStep,
+    Floats,
+    Load,
+    LoadCut,
+    Observation,
+    Reason,
+    flag,
+    number,
+)
 
-FAMILY = "MIN_WEIGHT"
+FAMILY = LOAD_FAMILIES["min_weight"]
 
 
 class BelowMinWeight(LoadCut):
