@@ -80,6 +80,7 @@ class Reason:
         cure: what they can do, in full sentences.
         requests: figures of the task that the rule compares, and that a user may lower.
         limit: field of the queue that the rule compares with the requests (``queue.maxrss``); empty without one.
+        tuned_by: for a placement of all chunks together: gdpconfig key of the limit that binds; empty without one.
     """
 
     code: str
@@ -90,6 +91,7 @@ class Reason:
     cure: str
     requests: tuple[Request, ...] = ()
     limit: str = ""
+    tuned_by: str = ""
 
     @property
     def wrong(self) -> str:

@@ -14,13 +14,10 @@ from broker.decisions.answers.decision_model import (
     TaskFacts,
     Verdict,
 )
-from broker.decisions.answers.known_reasons import about_work, cure, no_queue_that
+from broker.decisions.answers.known_reasons import about_work, cure, no_queue_that, reasons_of
 from broker.decisions.answers.phrases import comparison, throttle
 from broker.domain.words import many, moment, number, several, with_unit
-from broker.engine.job.placement import FLOW_REASONS
-
-#: What binds at a queue without jobs, where the jobs of a cycle were placed together.
-_FLOW_WORDS = {one.code: one.violation for one in FLOW_REASONS}
+from broker.engine.job.placement import Placement
 
 
 def verdict_sentence(decision: ExplainedDecision) -> str:
@@ -153,7 +150,13 @@ def feasible_sentence(queue: FeasibleQueue) -> str:
     """The result for one of the queues left by filters and cuts."""
     if queue.planned:
         return many(queue.planned, "job")
-    return _FLOW_WORDS.get(queue.code, queue.code)
+    return _binding(queue.code) or queue.code
+
+
+def _binding(code: str) -> str:
+    """What binds at a queue without jobs, where the jobs of a cycle were placed together; empty for another code."""
+    given = (one.reason.violation for one in reasons_of(code) if one.giver == Placement.name)
+    return next(given, "")
 
 
 def waiting_sentence(decision: ExplainedDecision) -> str:
@@ -169,10 +172,9 @@ def candidate_sentence(candidate: RejectedCandidate) -> str:
     """One candidate with the rule that decided: ``BNL/MCORE: lowmemory, requires ...``."""
     if candidate.compared is None:
         return f"{candidate.name}: {candidate.code}. {candidate.title}."
-    if candidate.code in _FLOW_WORDS:
+    if words := _binding(candidate.code):
         dearer = with_unit(candidate.compared.value, candidate.compared.unit)
         key = "" if candidate.compared.key == "rule" else f" ({candidate.compared.key})"
-        words = _FLOW_WORDS[candidate.code]
         return (
             f"{candidate.name}: {candidate.code}, {words}{key}; a job more there is {dearer} dearer than its best use"
         )

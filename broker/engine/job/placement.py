@@ -36,6 +36,7 @@ FLOW_REASONS = (
         no_candidate="has room for more waiting jobs",
         who="wait",
         cure="Wait: the queue has room again as jobs start there. Operators may raise `NQUEUELIMITSITE`.",
+        tuned_by="NQUEUELIMITSITE",
     ),
     Reason(
         code="flow_link_full",
@@ -44,6 +45,7 @@ FLOW_REASONS = (
         no_candidate="may be sent more input",
         who="wait",
         cure="Wait: the site may get more input in the next cycle. Operators may change `FLOW_LINK_WINDOW`.",
+        tuned_by="FLOW_LINK_WINDOW",
     ),
     Reason(
         code="flow_output_link_full",
@@ -52,6 +54,7 @@ FLOW_REASONS = (
         no_candidate="may send more files to the nucleus",
         who="wait",
         cure="Wait until files have arrived at the nucleus. Operators may raise `NQUEUED_SAT_CAP`.",
+        tuned_by="NQUEUED_SAT_CAP",
     ),
     Reason(
         code="flow_share_debt",
@@ -60,6 +63,7 @@ FLOW_REASONS = (
         no_candidate="gives the share more of what it lacks",
         who="wait",
         cure="Nothing is wrong: the share gets more elsewhere. Operators may change `FLOW_SHARE_PRICE`.",
+        tuned_by="FLOW_SHARE_PRICE",
     ),
     Reason(
         code=LEFT_OVER,
@@ -70,15 +74,7 @@ FLOW_REASONS = (
         cure="Wait for the next cycle: room and links are used up in this one.",
     ),
 )
-FLOW_TITLES = {reason.code: reason.title for reason in FLOW_REASONS}
-FLOW_CODES = tuple(FLOW_TITLES)
-#: What set the limit that binds, where one does.
-FLOW_LIMITS = {
-    "flow_queue_full": "NQUEUELIMITSITE",
-    "flow_link_full": "FLOW_LINK_WINDOW",
-    "flow_output_link_full": "NQUEUED_SAT_CAP",
-    "flow_share_debt": "FLOW_SHARE_PRICE",
-}
+FLOW_CODES = tuple(reason.code for reason in FLOW_REASONS)
 #: Figures kept for each feasible queue: HS06 h by which one more job is dearer there than the best use, and its jobs.
 FLOW_FIGURES = ("dearer_hs06h", "jobs")
 FLOW = "flow"
@@ -112,6 +108,10 @@ class Placement(Step):
     def codes(self) -> tuple[str, ...]:
         """The reason codes that follow those of the ranking."""
         return FLOW_CODES if self.together else ()
+
+    def reason(self, code: str) -> Reason | None:
+        """The reason with one of the :attr:`codes`; None for another code."""
+        return next((reason for reason in self.gives if reason.code == code and self.together), None)
 
     def needed_sources(self) -> tuple[str, ...]:
         """The targets of shares, where a missing share counts, and what queues can run."""

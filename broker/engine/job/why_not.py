@@ -13,7 +13,7 @@ from broker.engine.job.chunk_result import ChunkResult
 from broker.engine.job.cycle import JobCycle
 from broker.engine.job.decision import deciding
 from broker.engine.job.learned_running import learned_evidence
-from broker.engine.job.placement import FLOW, FLOW_CODES, FLOW_LIMITS, FLOW_TITLES
+from broker.engine.job.placement import FLOW
 from broker.engine.job.steps import NOT_PRODUCTION
 from broker.engine.shared.answer import CHOSEN, UNKNOWN_NAME, CandidateVerdict
 from broker.engine.shared.evaluate import AnyFilter
@@ -178,8 +178,8 @@ def _after_weighing(
         learned = learned_evidence(cycle.snapshot, free, position)
         seen = dataclasses.replace(seen, inputs={**seen.inputs, **learned}) if learned else seen
         return CandidateVerdict(name, code, rule.name, "ranking", rule.title, seen)
-    if code in FLOW_CODES:
-        return CandidateVerdict(name, code, FLOW, "ranking", FLOW_TITLES[code], _dearer(cycle, result, name, code))
+    if reason := cycle.chain.steps.placement.reason(code):
+        return CandidateVerdict(name, code, FLOW, "ranking", reason.title, _dearer(result, name, reason))
     weight = float(ranking.weight[place])
     if code in (LOW_WEIGHT, OTHERS_BOOTSTRAP):
         last, best = float(ranking.weight[ranking.chosen[-1]]), len(ranking.chosen)
@@ -188,11 +188,11 @@ def _after_weighing(
     return CandidateVerdict(name, code, "ranking", "ranking", "the weight is not a finite number", None)
 
 
-def _dearer(cycle: JobCycle, result: ChunkResult, name: str, code: str) -> Observation | None:
+def _dearer(result: ChunkResult, name: str, reason: Reason) -> Observation | None:
     """How much dearer than its best use a job of the chunk would be there; it is no dearer where jobs go."""
     plan = result.plan
     if plan is None or name not in plan.queues:
         return None
     position = plan.queues.index(name)
     inputs: dict[str, Value] = {"left": plan.left, "solver": plan.solver, "fallback": plan.fallback or None}
-    return Observation(plan.dearer_hs06h[position], "<", 0.0, "HS06 h", FLOW_LIMITS.get(code, "rule"), inputs)
+    return Observation(plan.dearer_hs06h[position], "<", 0.0, "HS06 h", reason.tuned_by or "rule", inputs)
