@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
+from broker.brokerages.offered_steps import implementations
 from broker.brokerages.replayed_columns import ReplayedColumns
 from broker.codec.work_codec import Body, WorkCorruptError
 from broker.domain.arrays import Bools, Ints, Texts
@@ -216,13 +217,15 @@ class Brokerage(ABC, Generic[WorkT, BatchT]):
     def reasons(self) -> Iterator[tuple[str, Reason]]:
         """Every reason that it may give, each with the name of the rule or step, or of the brokerage itself.
 
-        Reasons of rules that a profile may add come after those of the shipped rules.
+        Reasons of rules that a profile may add come after those of the shipped rules, and reasons of offered
+        implementations of a step after its own.
         """
         for rule in (*(chain := self.chain()), *self.optional_rules()):
             if rule.rejects:
                 yield rule.name, rule.reason
         for step in chain.named_steps.values():
-            yield from ((step.name, reason) for reason in step.gives)
+            for implementation in (step, *implementations(step.name)):
+                yield from ((step.name, reason) for reason in implementation.gives)
         yield from ((self.name, reason) for reason in self.gives)
 
     @abstractmethod

@@ -14,16 +14,14 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from broker.brokerages.base import Rules
+from broker.brokerages.offered_steps import offered_steps
 from broker.brokerages.registry import BrokerageError, brokerage
 from broker.domain.decisions import Redecide
 from broker.engine.shared.chain import QueueChain, RuleChain
-from broker.resources import entry_points
 from broker.rules.contract import Configurable, Rule, Step
 from broker.rules.registry import RuleError, load_rule, outside_rules, placed, without
 from broker.yaml_text import read_yaml_once
 
-#: The entry point group of steps that installed distributions offer.
-GROUP = "broker.steps"
 BECAUSE, USE = "because", "use"
 
 ConfigurableT = TypeVar("ConfigurableT", bound=Configurable)
@@ -68,11 +66,13 @@ def configured_step(brokerage: str, chain: RuleChain, name: str, given: Mapping[
     step = steps[name]
     if USE in options:
         step = _offered(brokerage, str(options.pop(USE)), step)
+    elif step.named_by in options and options[step.named_by] != getattr(type(step.options)(), step.named_by):
+        step = _offered(brokerage, str(options[step.named_by]), step)
     return configured(brokerage, step, options)
 
 
 def _offered(brokerage: str, name: str, replaced: Step) -> Step:
-    points = {point.name: point for point in entry_points(group=GROUP)}
+    points = offered_steps()
     if name not in points:
         known = ", ".join(sorted(points)) or "none"
         raise ProfileError(

@@ -18,6 +18,12 @@ import numpy as np
 
 from broker.domain.arrays import Floats, Ints
 
+#: First words of notes of a decision that hold a chunk's part of a plan: the figures of a queue, the jobs left over,
+#: and why each chunk was placed by itself.
+PLAN, PLAN_LEFT, PLAN_FALLBACK = "flow", "flow_left", "flow_fallback"
+#: Figures kept for each feasible queue: HS06 h by which one more job is dearer there than the best use, and its jobs.
+PLAN_FIGURES = ("dearer_hs06h", "jobs")
+
 
 @dataclass(frozen=True)
 class ChunkPlan:
@@ -44,11 +50,11 @@ class ChunkPlan:
     @property
     def remarks(self) -> tuple[str, ...]:
         """Notes of the decision, as codes."""
-        fallback = (f"flow_fallback:{self.fallback}",) if self.fallback else ()
-        return (*fallback, f"flow_left:{self.left}") if self.left else fallback
+        fallback = (f"{PLAN_FALLBACK}:{self.fallback}",) if self.fallback else ()
+        return (*fallback, f"{PLAN_LEFT}:{self.left}") if self.left else fallback
 
     def figures(self, place_of: Mapping[str, int]) -> tuple[Ints, Floats]:
-        """Positions (P,) of the queues, and their figures (2, P): HS06 h dearer, and jobs."""
+        """Positions (P,) of the queues, and their figures (2, P) in the order of PLAN_FIGURES."""
         place = np.array([place_of[name] for name in self.queues], dtype=np.int64)
         return place, np.array([self.dearer_hs06h, self.jobs], dtype=np.float64).reshape(2, -1)
 

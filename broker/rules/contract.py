@@ -132,12 +132,14 @@ class Step(Configurable):
         name: used in profiles.
         title: one line for operators.
         gives: the reasons for which the step keeps candidates out, or makes a chunk or task wait.
+        named_by: the option that may also name another implementation of the step, as ``use`` does; empty without one.
     """
 
     name: ClassVar[str]
     title: ClassVar[str]
     sources: ClassVar[tuple[str, ...]] = ()
     gives: ClassVar[tuple[Reason, ...]] = ()
+    named_by: ClassVar[str] = ""
 
     def needed_sources(self) -> tuple[str, ...]:
         """Snapshot sources that the step reads with its present options."""

@@ -24,9 +24,9 @@ from broker.decisions.answers.sentences import candidate_sentence, feasible_sent
 from broker.decisions.answers.why_not import why_not
 from broker.decisions.commands.explain import show_decision
 from broker.domain.counted_load import CountedLoad
-from broker.engine.job.placement import FLOW_CODES
 from broker.flow.model.cycle import decide
 from broker.flow.model.flow_problem import program_of, share_debts
+from broker.flow.model.placement import FLOW_CODES
 from broker.flow.model.problem import FlowProblem
 from broker.flow.model.program import SolverMissing
 from broker.gdpconfig import Tuning

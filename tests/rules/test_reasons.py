@@ -32,10 +32,10 @@ from broker.engine.analysis import throttle
 from broker.engine.analysis.throttle import THROTTLED
 from broker.engine.job import veto
 from broker.engine.job.input_faults import INPUT_FAULTS
-from broker.engine.job.placement import FLOW_CODES
 from broker.engine.shared.rank import cut_codes
 from broker.engine.task.cycle import PRESET
 from broker.engine.task.steps import TaskCause
+from broker.flow.model.placement import FLOW_CODES
 from broker.rules.contract import Filter, JobPairs, Rule, Weight
 from broker.rules.shared.filters.memory_max import MemoryMax
 from broker.store.reads import task_states

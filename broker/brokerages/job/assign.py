@@ -2,7 +2,7 @@
 
 Pure and seeded: the same snapshot, work, tuning and seed give the same jobs.
 
-With ``flow`` one linear program decides all chunks of the cycle together before their jobs are cut. Each chunk is
+A placement that a profile names may decide all chunks of the cycle together before their jobs are cut. Each chunk is
 stored with its part of the plan, which suffices to explain and to repeat its decision alone; a whole cycle is replayed
 from its chunks.
 """
@@ -21,17 +21,15 @@ from broker.brokerages.base import StageTimes
 from broker.brokerages.job.assign_compiled import compiled_cycle
 from broker.brokerages.job.assigned import CANDIDATES_FULL as CANDIDATES_FULL, AssignedChunk
 from broker.brokerages.job.chunk_jobs import ChunkJobs, QueueLimits
+from broker.brokerages.job.placed_together import PlacedTogether
 from broker.domain.arrays import Bools, Floats, Ints, codes_of
 from broker.domain.counted_load import ChunkPlan, CountedLoad
 from broker.domain.decisions import Decision
 from broker.engine.job.chunk_result import Block, ChunkResult
 from broker.engine.job.cycle import JobCycle
 from broker.engine.job.decision import decision_of
-from broker.engine.job.placement import FLOW_CODES, LEFT_OVER
 from broker.engine.shared.distribute import Candidates, Distribution, JobSource, distribute, group_size
 from broker.engine.shared.rank import cut_codes
-from broker.flow.model.cycle import binding_causes, decide
-from broker.flow.model.flow_problem import FLOW_KEYS, TIME_LIMIT, program_of
 from broker.rules.production_job.cuts.cap import cap_of
 from broker.work.assemble import CycleWork
 from broker.work.cut_jobs import CutJobs
@@ -228,13 +226,6 @@ def _holds(cycle: JobCycle, work: CycleWork, row: int, chosen: Ints) -> Bools | 
     return holds
 
 
-#: Significant digits of a stored reduced cost.
-_DIGITS = 6
-_GREEDY = "greedy"
-#: The solver of a program with nothing to place.
-_NOTHING = "none"
-
-
 def assign_together(
     cycle: JobCycle,
     work: CycleWork,
@@ -257,11 +248,14 @@ def assign_together(
             for the first time, within its time limit.
     """
     spent = times if times is not None else StageTimes()
+    placement = cycle.chain.steps.placement
+    if not isinstance(placement, PlacedTogether):
+        raise TypeError(f"placement by {placement.by} does not decide chunks together")
     started = clock()
     results = list(cycle.results())
     stored_plans = [one.plan for one in before] if before is not None else [None] * len(results)
     if None in stored_plans:
-        plans = plan_chunks(cycle, results, work, seed, fallback)
+        plans = placement.plans(cycle, results, work, seed, fallback)
     else:
         plans = [plan for plan in stored_plans if plan is not None]
     maker = JobMaker(cycle, work)
@@ -276,50 +270,15 @@ def assign_together(
         yield AssignedChunk(result.row, decision, candidate, jobs, CountedLoad(plan=plan))
 
 
-def plan_chunks(
-    cycle: JobCycle, results: Sequence[ChunkResult], work: CycleWork, seed: int, fallback: str | None
-) -> list[ChunkPlan]:
-    """Plan the jobs of each chunk; see :func:`assign_together`."""
-    program = program_of(cycle, results, work)
-    problem = program.problem
-    if not len(problem.pairs):
-        return [ChunkPlan((), (), (), (), 0, _NOTHING)] * len(results)
-    limit_s = cycle.tuning.only(FLOW_KEYS).number(TIME_LIMIT)
-    if fallback is not None:
-        limit_s = 0.0 if fallback else float("inf")
-    solution = decide(problem, abs(seed), time_limit_s=limit_s)
-    solver = _GREEDY if solution.linear is None else solution.linear.solver
-    names, cause = cycle.snapshot.queues.name, binding_causes(solution, problem)
-    plans = [ChunkPlan((), (), (), (), 0, solver, solution.fallback)] * len(results)
-    ends = np.searchsorted(problem.pairs.chunk, np.arange(len(program.row) + 1))
-    for at, row in enumerate(program.row.tolist()):
-        own = slice(ends[at], ends[at + 1])
-        jobs = solution.jobs[own].tolist()
-        plans[row - results[0].row] = ChunkPlan(
-            queues=tuple(str(name) for name in names[program.candidate[own]]),
-            jobs=tuple(jobs),
-            dearer_hs06h=tuple(_rounded(value) for value in solution.reduced_hs06h[own].tolist()),
-            codes=tuple("" if n else FLOW_CODES[why] for n, why in zip(jobs, cause[own].tolist(), strict=True)),
-            left=int(solution.left[at]),
-            solver=solver,
-            fallback=solution.fallback,
-        )
-    return plans
-
-
-def _rounded(value: float) -> float:
-    """Round a cost to the stored digits; the solver's negative remainders become 0."""
-    return max(0.0, float(f"{value:.{_DIGITS}g}")) if abs(value) > 1e-6 else 0.0
-
-
 def with_plan(cycle: JobCycle, result: ChunkResult, plan: ChunkPlan | None) -> ChunkResult:
     """The outcome of a chunk with its part of the plan: the chosen queues are those that get jobs, most first.
 
-    Without a plan, or with nothing to rank, the outcome is unchanged. A queue that is feasible now but was not when the
-    plan was made, with other values or rules, counts as chosen too, after the others and without jobs.
+    Without a plan, by a placement that makes none, or with nothing to rank, the outcome is unchanged. A queue that is
+    feasible now but was not when the plan was made, with other values or rules, counts as chosen too, after the others
+    and without jobs.
     """
-    ranking = result.ranking
-    if plan is None or ranking is None or not len(ranking.chosen):
+    ranking, placement = result.ranking, cycle.chain.steps.placement
+    if plan is None or not placement.together or ranking is None or not len(ranking.chosen):
         return result
     behind = len(cut_codes(cycle.chain.cuts))
     cut, jobs = ranking.cut.copy(), np.zeros(len(ranking.cut), dtype=np.int64)
@@ -328,11 +287,11 @@ def with_plan(cycle: JobCycle, result: ChunkResult, plan: ChunkPlan | None) -> C
     for name, count, code in zip(plan.queues, plan.jobs, plan.codes, strict=True):
         if name in inside:
             jobs[inside[name]], unplanned[inside[name]] = count, False
-            cut[inside[name]] = -1 if count else behind + FLOW_CODES.index(code)
+            cut[inside[name]] = -1 if count else behind + placement.codes.index(code)
     with_jobs = np.flatnonzero(jobs)
     chosen = np.concatenate([with_jobs[np.argsort(-jobs[with_jobs], kind="stable")], np.flatnonzero(unplanned)])
     planned = dataclasses.replace(ranking, chosen=chosen, cut=cut)
-    reason = result.reason if len(chosen) else LEFT_OVER
+    reason = result.reason if len(chosen) else placement.left_over
     return dataclasses.replace(result, ranked_alone=planned, reason=reason, plan=plan)
 
 

@@ -16,7 +16,6 @@ from broker.engine.job.cycle import JobCycle
 from broker.engine.job.steps import STEP_KEYS
 from broker.engine.job.why_not import PRODUCTION_REASONS
 from broker.engine.shared.chain import QueueChain
-from broker.flow.model.flow_problem import FLOW_KEYS
 from broker.gdpconfig import Tuning
 from broker.rules.contract import Filter, GroupFilter, JobPairs, LoadCut, LoadWeight, Rule, Weight
 from broker.rules.production_job.cuts.cap import Cap
@@ -184,7 +183,7 @@ class ProductionJob(JobBrokerage):
     title = "production job brokerage"
     pending_minutes = PENDING_MINUTES
     gives = (*JobBrokerage.gives, *PRODUCTION_REASONS)
-    step_keys = tuple(dict.fromkeys((*STEP_KEYS, *FLOW_KEYS)))
+    step_keys = STEP_KEYS
     tables = "agents.brokerage.job_tables:ProductionJobTables"
 
     def chain(self) -> QueueChain:

@@ -29,10 +29,11 @@ from broker.decisions.answers.decision_model import (
     is_of_program,
     placed_together,
 )
+from broker.decisions.answers.known_reasons import codes_of_step
 from broker.decisions.statements.place_in_share import WorkInShare, count_waiting
 from broker.domain.decisions import Decision, StoredDecision, first_redecided, is_late, redecided
 from broker.domain.rejection_counts import Counts, RejectionCounts, rejection_counts, unified_of
-from broker.engine.job.placement import FLOW_CODES
+from broker.engine.job.placement import Placement
 from broker.engine.shared.rank import LOW_WEIGHT, OTHERS_BOOTSTRAP
 from broker.feeds.statements.queue_pins import Pin, held_pins
 from broker.forecasts.answers.forecasts import waiting_start
@@ -105,7 +106,7 @@ def passing_codes(brokerage: str) -> frozenset[str]:
     """Codes that pass as other work of the share ends or is placed elsewhere; with them the position matters."""
     rules = brokerage_of(brokerage).chain()
     temporary = {rule.code for rule in rules if isinstance(rule, LoadCut) or getattr(rule, "kind", "") == "temporary"}
-    return frozenset({LOW_WEIGHT, OTHERS_BOOTSTRAP, *FLOW_CODES, *temporary})
+    return frozenset({LOW_WEIGHT, OTHERS_BOOTSTRAP, *codes_of_step(Placement.name), *temporary})
 
 
 def pins_in(connection: sa.Connection, decision: Decision, decided_at: datetime) -> list[Pin]:

@@ -12,12 +12,12 @@ from typing import Literal
 
 from pydantic import Field
 
+from broker.domain.counted_load import PLAN, PLAN_FALLBACK, PLAN_FIGURES, PLAN_LEFT
 from broker.domain.decisions import Decision, Observation, Redecide
 from broker.domain.ready_check import Check
 from broker.domain.rejection_counts import Counts, Rejection
 from broker.domain.words import Figure
 from broker.engine.analysis.throttle import Throttle
-from broker.engine.job.placement import FLOW, FLOW_FIGURES
 from broker.engine.shared.answer import CandidateVerdict as CandidateAnswer, RuleVerdict
 from broker.feeds.statements.queue_pins import HeldField
 from broker.forecasts.answers.forecasts import ForecastLine
@@ -105,7 +105,7 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-_LEFT, _FALLBACK = "flow_left:", "flow_fallback:"
+_LEFT, _FALLBACK = f"{PLAN_LEFT}:", f"{PLAN_FALLBACK}:"
 
 
 class FeasibleQueue(ResponseModel):
@@ -140,7 +140,7 @@ class PlacedTogether(ResponseModel):
 
 def is_of_program(note: str) -> bool:
     """Whether a note of a decision is shown by :class:`PlacedTogether`."""
-    return note.startswith((f"{FLOW}:", _LEFT, _FALLBACK))
+    return note.startswith((f"{PLAN}:", _LEFT, _FALLBACK))
 
 
 def placed_together(decision: Decision) -> PlacedTogether | None:
@@ -153,7 +153,7 @@ def placed_together(decision: Decision) -> PlacedTogether | None:
         elif note.startswith(_FALLBACK):
             fallback = note.removeprefix(_FALLBACK)
         else:
-            queues.append(_queue(note.removeprefix(f"{FLOW}:"), decision))
+            queues.append(_queue(note.removeprefix(f"{PLAN}:"), decision))
     if not queues:
         return None
     queues.sort(key=lambda queue: (not queue.planned, queue.dearer_hs06h, -queue.planned, queue.name))
@@ -161,7 +161,7 @@ def placed_together(decision: Decision) -> PlacedTogether | None:
 
 
 def _queue(text: str, decision: Decision) -> FeasibleQueue:
-    name, *figures = text.rsplit(" ", len(FLOW_FIGURES))
+    name, *figures = text.rsplit(" ", len(PLAN_FIGURES))
     values = dict(figure.split("=", 1) for figure in figures)
     code = decision.rejected.get(name, "")
     return FeasibleQueue(name=name, planned=int(values["jobs"]), dearer_hs06h=float(values["dearer_hs06h"]), code=code)

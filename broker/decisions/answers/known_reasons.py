@@ -70,6 +70,11 @@ def reason_of(code: str, brokerage: str | None = None) -> Reason | None:
     return next((one.reason for one in reasons_of(code, brokerage)), None)
 
 
+def codes_of_step(step: str) -> frozenset[str]:
+    """The codes that a step gives, whichever implementation of it a profile chooses."""
+    return frozenset(code for code, reasons in known_reasons().items() if step in {one.giver for one in reasons})
+
+
 def who_can_act(code: str) -> Who:
     """Who can act on work that waits for a reason; the operators if the reason is unknown."""
     reason = reason_of(code)

@@ -20,11 +20,12 @@ from broker.brokerages.job.brokerage import StoredChunks
 from broker.brokerages.registry import brokerage as brokerage_of
 from broker.codec.work_codec import WorkCorruptError, unpacked
 from broker.decisions.answers.decision_model import RejectedCandidate, Remedies, Remedy, rejected_candidate
+from broker.decisions.answers.known_reasons import codes_of_step
 from broker.decisions.answers.rules_in_force import rules_in_force
 from broker.decisions.answers.stored_chunks import StoredBatch
 from broker.domain.decisions import REQUESTS, Decision, Request, StoredDecision, is_late
 from broker.domain.rejection_counts import Counts, unified_of
-from broker.engine.job.placement import FLOW_CODES, LEFT_OVER
+from broker.engine.job.placement import Placement
 from broker.engine.shared.answer import CandidateVerdict, RuleVerdict
 from broker.engine.shared.rank import LOW_WEIGHT, OTHERS_BOOTSTRAP
 from broker.gdpconfig.catalogue import UnknownKeyError, Value, ValueRefusedError
@@ -97,7 +98,6 @@ SUCH_AS = 4
 FAR = 10.0
 #: Most candidates for which the observations of the rules are looked up.
 MOST_OBSERVED = 200
-PASSED_FILTERS = (LOW_WEIGHT, OTHERS_BOOTSTRAP, *FLOW_CODES)
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,8 @@ class Case(StoredBatch[Brokerage[Any, Any], Any]):
     def passing(self) -> list[str]:
         """The candidates that pass all filters: those chosen, and those merely outweighed."""
         decided = self.brokerage.decide_again(self.snapshot, self.tuning, self.batch, self.rules)
-        outweighed = [name for name, code in decided.rejected.items() if code in PASSED_FILTERS]
+        passed = {LOW_WEIGHT, OTHERS_BOOTSTRAP, *codes_of_step(Placement.name)}
+        outweighed = [name for name, code in decided.rejected.items() if code in passed]
         chosen = [one.name for one in decided.candidates] if decided.outcome == "brokered" else []
         names = set(self.brokerage.candidates(self.snapshot).tolist())
         return [name for name in (*chosen, *outweighed) if name in names] if chosen else []
@@ -153,7 +154,7 @@ def evaluation(query: QueryContext, stored: StoredDecision) -> Evaluation[Evalua
     decision, origin = stored.record.decision, stored.origin
     if is_late(decision.outcome):
         return _not_evaluated("came_too_late")
-    if decision.reason == LEFT_OVER:
+    if decision.reason in codes_of_step(Placement.name):
         # what other chunks of the cycle take cannot be seen from this chunk alone
         return _not_evaluated("placed_together")
     if decision.outcome == "throttled" or stored.record.work is None or origin.snapshot is None:

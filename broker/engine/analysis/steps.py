@@ -278,7 +278,9 @@ class OneByOneOptions(Options):
 class OneByOne(Placement):
     """Which queue gets how many jobs of each chunk of users."""
 
-    options = OneByOneOptions()  # type: ignore[assignment]  # a part of those of production
+    # its throttles and loads are only right chunk after chunk
+    named_by = ""
+    options: Options = OneByOneOptions()
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import numpy as np
 
 from broker.domain.arrays import AnyArray, Bools, Floats, Ints, RowsByKind, as_column, as_row, codes_of, distinct, taken
 from broker.domain.chosen_candidates import Legend
-from broker.domain.counted_load import ChunkPlan, CountedLoad, QueueJobs
+from broker.domain.counted_load import PLAN, PLAN_FIGURES, ChunkPlan, CountedLoad, QueueJobs
 from broker.domain.decisions import Outcome
 from broker.domain.facts import JobFacts
 from broker.domain.queues import TIGHTENING_KEYS, QueueTable
@@ -25,7 +25,6 @@ from broker.engine.job.chunk_result import Block, ChunkResult, job_legend
 from broker.engine.job.count_facts import LoadDetailFacts, accounting_keys_of
 from broker.engine.job.data_facts import DataFacts, InputLimits, gather_data
 from broker.engine.job.facts import CycleFacts, candidate_row, grid_facts, job_facts
-from broker.engine.job.placement import FLOW, FLOW_FIGURES
 from broker.engine.job.steps import LIMIT_KEYS, STEP_KEYS, RefusedNames, chunk_limits, job_groups
 from broker.engine.job.veto import blocked_chunks
 from broker.engine.shared.chain import QueueChain
@@ -219,7 +218,7 @@ class JobCycle:
 
     def best_of(self, rows: slice) -> Ints:
         """(T,): the most candidates that each of the chunks ``rows`` gets."""
-        # a linear program over all chunks chooses among all remaining queues
+        # what places all chunks together chooses among all remaining queues
         best = max(BEST, len(self.snapshot.queues)) if self.chain.steps.placement.together else BEST
         return np.full(rows.stop - rows.start, best, dtype=np.int64)
 
@@ -269,7 +268,7 @@ class JobCycle:
     def legend(self) -> Legend:
         """The legend of the cycle's packed decisions."""
         if self.chain.steps.placement.together:
-            return job_legend(self.snapshot.queues, self.chain, FLOW_FIGURES, FLOW)
+            return job_legend(self.snapshot.queues, self.chain, PLAN_FIGURES, PLAN)
         return job_legend(self.snapshot.queues, self.chain, self.figure_names, self.remark)
 
     def tuning_of(self, row: int) -> Tuning:

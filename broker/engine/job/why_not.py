@@ -13,7 +13,6 @@ from broker.engine.job.chunk_result import ChunkResult
 from broker.engine.job.cycle import JobCycle
 from broker.engine.job.decision import deciding
 from broker.engine.job.learned_running import learned_evidence
-from broker.engine.job.placement import FLOW
 from broker.engine.job.steps import NOT_PRODUCTION
 from broker.engine.shared.answer import CHOSEN, UNKNOWN_NAME, CandidateVerdict
 from broker.engine.shared.evaluate import AnyFilter
@@ -178,8 +177,9 @@ def _after_weighing(
         learned = learned_evidence(cycle.snapshot, free, position)
         seen = dataclasses.replace(seen, inputs={**seen.inputs, **learned}) if learned else seen
         return CandidateVerdict(name, code, rule.name, "ranking", rule.title, seen)
-    if reason := cycle.chain.steps.placement.reason(code):
-        return CandidateVerdict(name, code, FLOW, "ranking", reason.title, _dearer(result, name, reason))
+    placement = cycle.chain.steps.placement
+    if reason := placement.reason(code):
+        return CandidateVerdict(name, code, placement.by, "ranking", reason.title, _dearer(result, name, reason))
     weight = float(ranking.weight[place])
     if code in (LOW_WEIGHT, OTHERS_BOOTSTRAP):
         last, best = float(ranking.weight[ranking.chosen[-1]]), len(ranking.chosen)

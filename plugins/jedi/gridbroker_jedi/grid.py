@@ -18,7 +18,7 @@ from broker.alongside.statements.copy_records import copied_at
 from broker.brokerages.base import Rules
 from broker.brokerages.profile import ProfileError, rules_of
 from broker.brokerages.registry import brokerage
-from broker.engine.job.placement import FLOW
+from broker.engine.job.placement import Placement
 from broker.errors import BrokerError, Refused
 from broker.gdpconfig.publish import Published
 from broker.snapshot.raw import SnapshotCorruptError
@@ -48,9 +48,9 @@ def read_rules(profile: str, folder: Path | None) -> dict[str, Rules]:
         raise ProfileError(f"profile {profile}: JEDI asks for none of its brokerages, {', '.join(named)}")
     for own in rules.values():
         placement = own.chain.named_steps.get("placement")
-        if placement is not None and placement.chosen.get("by") == FLOW:
-            why = f"profile {profile}: placement by flow decides all chunks of a cycle together, and JEDI asks for one"
-            raise ProfileError(f"{why}; take a profile that places by weight")
+        if isinstance(placement, Placement) and placement.together:
+            why = f"placement by {placement.by} decides all chunks of a cycle together, and JEDI asks for one"
+            raise ProfileError(f"profile {profile}: {why}; take a profile that places by weight")
     return rules
 
 

@@ -1,0 +1,43 @@
+"""A placement that decides all chunks of a cycle together, and what is shared by its chunks when they are cut."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+from broker.domain.counted_load import ChunkPlan
+from broker.engine.job.chunk_result import ChunkResult
+from broker.engine.job.cycle import JobCycle
+from broker.engine.job.placement import Placement
+from broker.work.assemble import CycleWork
+
+
+class PlacedTogether(Placement, ABC):
+    """A placement that plans the jobs of all chunks of a cycle before any of them is cut.
+
+    A distribution offers it as an entry point of the group ``broker.steps``, under the name that profiles give to
+    option ``by``. Its ``gives`` are the reasons of queues that get no job of a chunk.
+    """
+
+    together = True
+
+    @property
+    def chosen(self) -> dict[str, Any]:
+        """Its name, since a profile has to choose it, and the options that differ from their defaults."""
+        return {self.named_by: self.by, **super().chosen}
+
+    @abstractmethod
+    def plans(
+        self, cycle: JobCycle, results: Sequence[ChunkResult], work: CycleWork, seed: int, fallback: str | None
+    ) -> list[ChunkPlan]:
+        """The plan of each chunk; its ``codes`` are those of ``gives``.
+
+        Args:
+            cycle: over the work, in which every chunk meets the grid of the snapshot.
+            results: of its chunks, in order.
+            work: the chunks with their files.
+            seed: of the rounding.
+            fallback: what the cycle fell back to when it was first decided, so that it does so again; None: it is
+                decided for the first time, within its time limit.
+        """
