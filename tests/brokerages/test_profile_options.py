@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from importlib.metadata import EntryPoint
 from typing import Any
 
 import pytest
 import yaml
 
 from agents.service.configuration import load_profile
+from broker.brokerages import offered_steps
+from broker.brokerages.job.placed_together import PlacedTogether
 from broker.brokerages.profile import ProfileError, build_chain, read_profile, rules_of
+from broker.engine.job.placement import Placement
 from broker.engine.shared.chain import RuleChain
 from broker.rules.contract import Configurable
 
+#: One step, a module that is not there, and a class that is no step.
+OFFERED = {
+    "plain": "broker.engine.job.placement:Placement",
+    "lost": "no_such_module:Step",
+    "other": "collections:Counter",
+}
 BROKERAGES = ("production_job", "production_task", "analysis_job")
 
 
@@ -70,12 +80,38 @@ def test_an_optional_rule_can_be_added() -> None:
         ({"steps": {"nothing": {}}}, "steps: there is no step nothing; there are snapshot_reading"),
         ({"steps": {"running": {"gates": "many"}}}, "running: option gates: Input should be"),
         ({"steps": {"running": {"use": "another"}}}, "step running: no installed distribution offers another"),
+        (
+            {"steps": {"placement": {"by": "lot"}}},
+            "distribution offers lot (offered: flow)",
+        ),
+        ({"steps": {"placement": {"by": "flow", "size": 3}}}, "placement: option size: Extra inputs"),
+        (
+            {"steps": {"running": {"use": "flow"}}},
+            "placement:FlowPlacement is no Running",
+        ),
     ],
 )
 def test_an_unknown_choice_is_refused(entry: dict[str, Any], message: str) -> None:
     with pytest.raises(ProfileError, match="brokerage production_job") as error:
         chain_of(**entry)
     assert message in str(error.value)
+
+
+def test_the_placement_that_an_option_names_is_the_one_that_is_offered() -> None:
+    by_weight = options_of(chain_of(steps={"placement": {"by": "weight"}}), "placement")
+    assert (type(by_weight), by_weight.chosen) == (Placement, {})
+    for given in ({"by": "flow"}, {"use": "flow"}):
+        placement = options_of(chain_of(steps={"placement": given}), "placement")
+        assert isinstance(placement, PlacedTogether)
+        assert (placement.by, placement.chosen) == ("flow", {"by": "flow"})
+        assert placement.left_over in placement.codes
+
+
+def test_offered_steps_that_cannot_be_loaded_give_no_reasons(monkeypatch: pytest.MonkeyPatch) -> None:
+    points = [EntryPoint(name, value, offered_steps.GROUP) for name, value in OFFERED.items()]
+    monkeypatch.setattr(offered_steps, "entry_points", lambda group: points)
+    monkeypatch.setattr(offered_steps, "_loaded", offered_steps._loaded.__wrapped__)
+    assert [type(step) for step in offered_steps.implementations("placement")] == [Placement]
 
 
 def test_a_profile_that_extends_another_changes_single_options() -> None:
