@@ -34,7 +34,7 @@ ALLOWED: dict[str, list[str]] = {entry["package"]: entry["imports"] for entry in
 }
 EXCEPTIONS: dict[str, set[str]] = {entry["package"]: set(entry["imports"]) for entry in HOUSE["exceptions"]}
 # The number of exceptions; it may only fall. Lower it when one goes.
-MOST_EXCEPTIONS = 64
+MOST_EXCEPTIONS = 63
 # The packages that "kernel" means in a list of imports.
 KERNEL = (
     "domain",
