@@ -30,10 +30,10 @@ from panda.site import PandaSite, open_site  # noqa: E402
 def _fixtures_of_the_broker() -> ModuleType:
     """The fixtures of gridbroker's own tests, which have a real PostgreSQL."""
     file = Path(__file__).parents[3] / "tests" / "conftest.py"
-    found = spec_from_file_location("gridbroker_fixtures", file)
-    assert found is not None and found.loader is not None
-    module = module_from_spec(found)
-    found.loader.exec_module(module)
+    spec = spec_from_file_location("gridbroker_fixtures", file)
+    assert spec is not None and spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
     return module
 
 

@@ -45,7 +45,7 @@ def _rows(site: Any) -> Rows:
     ours = "SELECT pandaid FROM doma_panda.jobsdefined4 WHERE jeditaskid > 40000000"
     asked = {table: f"jeditaskid > {FIRST_TASK} ORDER BY {order}" for table, order in TABLES.items()}
     asked |= {table: f"pandaid IN ({ours}) ORDER BY {order}" for table, order in OF_JOBS.items()}
-    found: Rows = {}
+    rows_by_table: Rows = {}
     for table, which in asked.items():
         with site.connection.cursor() as cursor:
             cursor.execute(f"SELECT * FROM {table} WHERE {which}")
@@ -53,8 +53,8 @@ def _rows(site: Any) -> Rows:
             rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
         site.connection.commit()
         apart = APART | (TIMES_OF_LOG if table == "doma_panda.jobs_statuslog" else set())
-        found[table] = [{name: value for name, value in row.items() if name not in apart} for row in rows]
-    return found
+        rows_by_table[table] = [{name: value for name, value in row.items() if name not in apart} for row in rows]
+    return rows_by_table
 
 
 def _unlike(theirs: Rows, ours: Rows) -> Iterator[tuple[Any, ...]]:

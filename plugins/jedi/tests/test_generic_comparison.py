@@ -22,23 +22,23 @@ PROFILE, KIND = "panda-gen", "generic_job"
 def test_the_generic_broker_decides_alike(
     kind_of_grid: dict[str, bool], grids: int, make_site: Any, capsys: Any
 ) -> None:
-    found = Counted()
+    counted = Counted()
     for seed in range(grids):
-        found += compare_site(make_site(scenario(seed, **kind_of_grid)), KIND, PROFILE, seed)
+        counted += compare_site(make_site(scenario(seed, **kind_of_grid)), KIND, PROFILE, seed)
     with capsys.disabled():
-        print(f"{KIND}: {found.equal} of {found.results} equal to PanDA's, {found.brokered} with candidates")
-    assert found.results > 11 * grids and found.brokered > found.results / 3
-    assert found.agreement >= SHARE, found.differences
+        print(f"{KIND}: {counted.equal} of {counted.results} equal to PanDA's, {counted.brokered} with candidates")
+    assert counted.results > 11 * grids and counted.brokered > counted.results / 3
+    assert counted.agreement >= SHARE, counted.differences
 
 
 def test_the_plugin_decides_as_the_generic_broker_does(make_site: Any, use_service: Any) -> None:
-    found = Counted()
+    counted = Counted()
     plugged.configure()
     for seed in range(3):
         site = make_site(scenario(seed))
-        found += compare_plugin(site, KIND, use_service(site.url, profile=PROFILE, fallback="wait"), seed)
-    assert found.brokered > found.results / 3
-    assert not found.differences
+        counted += compare_plugin(site, KIND, use_service(site.url, profile=PROFILE, fallback="wait"), seed)
+    assert counted.brokered > counted.results / 3
+    assert not counted.differences
 
 
 OWN_PROFILE = f"""profile: own
@@ -57,14 +57,14 @@ def test_both_sides_agree_where_files_are_not_dispatched(
     (tmp_path / "profiles").mkdir()
     (tmp_path / "profiles" / "own.yaml").write_text(OWN_PROFILE, encoding="utf-8")
     plugged.configure()
-    found, dispatched = Counted(), 0
+    counted, dispatched = Counted(), 0
     for seed in range(4):
         site = make_site(scenario(seed))
         dispatched += sum(len(one.candidates) for one in theirs(site, KIND))
         monkeypatch.setattr(panda_config, "disable_file_dispatch", True)
         service = use_service(site.url, profile="own", config=tmp_path, fallback="wait")
-        found += compare_plugin(site, KIND, service, seed)
+        counted += compare_plugin(site, KIND, service, seed)
         dispatched -= sum(len(one.candidates) for one in theirs(site, KIND))
         monkeypatch.undo()
-    assert dispatched > 0 and found.brokered
-    assert found.agreement >= SHARE, found.differences
+    assert dispatched > 0 and counted.brokered
+    assert counted.agreement >= SHARE, counted.differences

@@ -22,15 +22,15 @@ def _set(site: Any, switch: PluginSwitch) -> None:
 
 def _decided(site: Any) -> dict[int, bool]:
     """By task whether the plug-in decided on its first chunk."""
-    found = {}
+    switched_off = {}
     for (task,) in site.rows("SELECT jeditaskid FROM doma_panda.jedi_tasks ORDER BY 1"):
         spec, cloud, chunk = plugged.chunks(site, task)[0]
         broker = plugged.broker_for(site, spec)
         asked: list[int] = []
         broker._fall_back = lambda own, spec, *call, asked=asked: (asked.append(spec.jediTaskID), None)
         broker.doBrokerage(spec, cloud, chunk, None)
-        found[task] = not asked
-    return found
+        switched_off[task] = not asked
+    return switched_off
 
 
 def test_off_labels_percent_and_on(make_site: Any, use_service: Any) -> None:

@@ -40,9 +40,9 @@ ONLY_OURS = {
 
 def _columns(url: str) -> dict[tuple[str, str, str], Column]:
     with psycopg2.connect(plain(url)) as connection:
-        found = read_columns(connection)
+        columns = read_columns(connection)
     connection.close()
-    return {(one.schema, one.table, one.name): one for one in found}
+    return {(one.schema, one.table, one.name): one for one in columns}
 
 
 KNOWN = {(one.schema, one.table, one.name): one for one in known_columns()}
@@ -61,8 +61,8 @@ def test_each_column_of_ours_has_pandas_name_and_type(test_server: Any) -> None:
 
 def test_the_tables_of_this_run_have_every_column_of_pandas(empty_site: str) -> None:
     """With PanDA's own definitions this holds the file of columns to them, nullability and defaults as well."""
-    found = _columns(empty_site)
-    assert KNOWN.keys() <= found.keys()
-    assert {key: found[key].type for key in KNOWN} == {key: one.type for key, one in KNOWN.items()}
+    columns = _columns(empty_site)
+    assert KNOWN.keys() <= columns.keys()
+    assert {key: columns[key].type for key in KNOWN} == {key: one.type for key, one in KNOWN.items()}
     if definitions.checkout() is not None:
-        assert {key: found[key] for key in KNOWN} == KNOWN
+        assert {key: columns[key] for key in KNOWN} == KNOWN

@@ -40,7 +40,8 @@ def commits_since(checkout: Path, release: str) -> Commits | None:
     tags = _git(checkout, "tag", "--merged", "HEAD")
     if tags is None:
         return None
-    known = {found: tag for tag in tags if (found := _numbers(tag)) is not None and found <= (_numbers(release) or ())}
+    latest = _numbers(release) or ()
+    known = {numbers: tag for tag in tags if (numbers := _numbers(tag)) is not None and numbers <= latest}
     since = known[max(known)] if known else ""
     span = f"{since}..HEAD" if since else "HEAD"
     lines = _git(checkout, "log", "--no-merges", "--date=short", "--format=%h %ad %s", span, "--", *BROKERS)

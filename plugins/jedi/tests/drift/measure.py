@@ -18,8 +18,8 @@ PROFILES = ("panda", "panda-gen")
 def measure(seeds: range) -> dict[str, Any]:
     """Counts and differences by brokerage; where it cannot be run, the error."""
     kinds = [(kind, profile) for profile in PROFILES for kind in kinds_of(profile)]
-    found = {kind: {"profile": profile, **_counted(profile, kind, seeds)} for kind, profile in kinds}
-    return {"version": version("panda-server"), "kinds": found}
+    counts = {kind: {"profile": profile, **_counted(profile, kind, seeds)} for kind, profile in kinds}
+    return {"version": version("panda-server"), "kinds": counts}
 
 
 def _counted(profile: str, kind: str, seeds: range) -> dict[str, Any]:
@@ -44,8 +44,8 @@ def _counted(profile: str, kind: str, seeds: range) -> dict[str, Any]:
 
 def main(file: str, first: str, grids: str) -> None:
     """Measure on so many grids from a first seed on, and write JSON to a file."""
-    found = measure(range(int(first), int(first) + int(grids)))
-    Path(file).write_text(json.dumps(found), encoding="utf-8")
+    measured = measure(range(int(first), int(first) + int(grids)))
+    Path(file).write_text(json.dumps(measured), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -57,9 +57,9 @@ def changed(before: Measured, after: Measured) -> list[tuple[Measured, str]]:
     """
     then = {_key(one): one for one in before["differences"]}
     now = {_key(one): one for one in after["differences"]}
-    found = [(one, "new") for key, one in now.items() if key not in then]
-    found += [(one, "gone") for key, one in then.items() if key not in now]
-    return found + [
+    changes = [(one, "new") for key, one in now.items() if key not in then]
+    changes += [(one, "gone") for key, one in then.items() if key not in now]
+    return changes + [
         (one, "other") for key, one in now.items() if key in then and not equal(then[key]["theirs"], one["theirs"])
     ]
 
@@ -83,10 +83,10 @@ def _of_kind(kind: str, before: Measured, after: Measured) -> Iterator[str]:
     if failed:
         yield from (f"- {kind} could not be run with {of}: {error}" for error, of in failed)
         return
-    found = changed(before["kinds"][kind], after["kinds"][kind])
-    causes = Counter((cause, how) for one, how in found for cause in one["causes"])
+    changes = changed(before["kinds"][kind], after["kinds"][kind])
+    causes = Counter((cause, how) for one, how in changes for cause in one["causes"])
     for (cause, how), number in causes.most_common():
-        example = next(one for one, its in found if its == how and cause in one["causes"])
+        example = next(one for one, its in changes if its == how and cause in one["causes"])
         look = f"python -m upstream {after['kinds'][kind]['profile']} {example['seed']} --kind {kind}"
         yield f"- {kind}, {cause}: {number} {_WORDS[how]} (task {example['task']}: `{look}`)"
 

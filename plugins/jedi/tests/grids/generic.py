@@ -68,12 +68,12 @@ def _task(dice: random.Random, task: Row, names: list[str], clouds: list[str]) -
 
 
 def _parameters(dice: random.Random, sites: list[str], queues: list[Row]) -> Row:
-    found: Row = {}
+    columns: Row = {}
     if dice.random() < 0.15:
-        found["PandaSite"] = dice.choice((*sites, ""))
+        columns["PandaSite"] = dice.choice((*sites, ""))
     if dice.random() < 0.3:
-        found["cloud"] = dice.choice(queues)["cloud"]
-    return found
+        columns["cloud"] = dice.choice(queues)["cloud"]
+    return columns
 
 
 def _without_input(dataset: Row, files: list[Row]) -> None:

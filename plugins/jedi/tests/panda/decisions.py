@@ -92,7 +92,7 @@ def decide_jobs(buffer: Any, ddm: Any, *, analysis: bool) -> list[Decided]:
 
     analysis_module.random = FixedDraw
     wanted = _fixed(AtlasAnalJobBroker if analysis else AtlasProdJobBroker)
-    found = []
+    decisions = []
     for _, dict_of_task in _tasks(buffer, analysis=analysis):
         common: dict[str, Any] = {}
         # kept for a minute in a process, whatever the label: what the task before asked for is left to chance
@@ -100,8 +100,8 @@ def decide_jobs(buffer: Any, ddm: Any, *, analysis: bool) -> list[Decided]:
         utilities.CACHE_UsersJobsStats.clear()
         buffer.querySQL("DELETE FROM doma_panda.cache RETURNING main_key", {})
         for task_spec, cloud, chunk in dict_of_task:
-            found.append(_decide(wanted, buffer, ddm, (task_spec, cloud, chunk), common))
-    return found
+            decisions.append(_decide(wanted, buffer, ddm, (task_spec, cloud, chunk), common))
+    return decisions
 
 
 def _tasks(buffer: Any, *, analysis: bool) -> list[tuple[int, Any]]:
@@ -183,7 +183,7 @@ def decide_tasks(buffer: Any, ddm: Any) -> list[Decided]:
     from pandajedi.jedibrokerage import AtlasProdTaskBroker as module
 
     module.random = FixedDraw
-    found = []
+    decisions = []
     for task, label in _assigning(buffer):
         recording = _Recording(buffer)
         broker = module.AtlasProdTaskBroker(recording, ddm)
@@ -204,8 +204,8 @@ def decide_tasks(buffer: Any, ddm: Any) -> list[Decided]:
             logger.removeHandler(handler)
         decided.log = handler.lines
         _read_task(decided, recording.set.get(task))
-        found.append(decided)
-    return found
+        decisions.append(decided)
+    return decisions
 
 
 def _assigning(buffer: Any) -> list[tuple[int, str]]:

@@ -33,10 +33,10 @@ def decide_generic(buffer: Any, ddm: Any) -> list[Decided]:
     shipped = Remote(GenDDMClient(None))
 
     module.random = NamesInOrder
-    found = []
+    decisions = []
     for analysis in (False, True):
         for _, items in _tasks(buffer, analysis=analysis):
             for item in items:
                 client = ddm if item[2].getDatasets() else shipped
-                found.append(_decide(module.GenJobBroker, buffer, client, item, {}))
-    return found
+                decisions.append(_decide(module.GenJobBroker, buffer, client, item, {}))
+    return decisions

@@ -65,9 +65,9 @@ def read_columns(connection: Any) -> list[Column]:
     """The columns that a database has."""
     with connection.cursor() as cursor:
         cursor.execute(_READ)
-        found = [Column(*row[:4], "!" if row[4] else "", row[5]) for row in cursor.fetchall()]
+        columns = [Column(*row[:4], "!" if row[4] else "", row[5]) for row in cursor.fetchall()]
     connection.commit()
-    return found
+    return columns
 
 
 def complete(connection: Any) -> None:

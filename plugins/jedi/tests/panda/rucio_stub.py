@@ -73,28 +73,28 @@ class Client:
     def get_metadata(self, scope: str, name: str) -> dict[str, Any]:
         """Kind and length of a DID."""
         did = (scope, _bare(name))
-        found = next((row for row in TABLES.metadata if (row["scope"], _bare(row["name"])) == did), None)
+        metadata = next((row for row in TABLES.metadata if (row["scope"], _bare(row["name"])) == did), None)
         container = any((row["scope"], _bare(row["name"])) == did for row in TABLES.contents)
         rows = TABLES.replicas_of(did)
-        if found is None and not rows and not container:
+        if metadata is None and not rows and not container:
             raise NotCataloguedError(f"{scope}:{name}")
-        length = None if found is None else found.get("length")
+        length = None if metadata is None else metadata.get("length")
         if length is None:
             known = [row["total_files"] for row in rows if row.get("total_files") is not None]
             length = max(known) if known else None
-        kind = None if found is None else found.get("did_type")
+        kind = None if metadata is None else metadata.get("did_type")
         return {
             "did_type": kind or ("CONTAINER" if container else "DATASET"),
             "length": length,
-            "is_open": bool(found and found.get("is_open")),
+            "is_open": bool(metadata and metadata.get("is_open")),
         }
 
     def list_did_rules(self, scope: str, name: str) -> Iterator[dict[str, Any]]:
         """Replication rules, of which only the grouping is known."""
         did = (scope, _bare(name))
-        found = next((row for row in TABLES.metadata if (row["scope"], _bare(row["name"])) == did), None)
-        groupings = None if found is None else found.get("rule_groupings")
-        if found is None:
+        metadata = next((row for row in TABLES.metadata if (row["scope"], _bare(row["name"])) == did), None)
+        groupings = None if metadata is None else metadata.get("rule_groupings")
+        if metadata is None:
             groupings = ["DATASET"] if TABLES.replicas_of(did) else []
         for grouping in groupings or []:
             yield {"grouping": grouping}

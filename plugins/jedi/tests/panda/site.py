@@ -33,9 +33,9 @@ class PandaSite:
         """The answer to a query, in a transaction of its own."""
         with self.connection.cursor() as cursor:
             cursor.execute(query, values)
-            found: list[tuple[Any, ...]] = cursor.fetchall()
+            rows: list[tuple[Any, ...]] = cursor.fetchall()
         self.connection.commit()
-        return found
+        return rows
 
     def run(self, statement: str, *values: Any) -> None:
         """A statement, committed."""

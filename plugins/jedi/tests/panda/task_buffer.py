@@ -126,8 +126,8 @@ def _forget() -> None:
 
     # how the functions are called that ``memoize`` makes
     made_as = memoize(None).__qualname__
-    for found in pkgutil.iter_modules(db_proxy_mods.__path__, f"{db_proxy_mods.__name__}."):
-        module = importlib.import_module(found.name)
+    for info in pkgutil.iter_modules(db_proxy_mods.__path__, f"{db_proxy_mods.__name__}."):
+        module = importlib.import_module(info.name)
         for owner in [one for one in vars(module).values() if inspect.isclass(one)]:
             for function in vars(owner).values():
                 if getattr(function, "__qualname__", "") == made_as:
@@ -167,9 +167,9 @@ def _rows(connection: Any, table: str) -> list[dict[str, Any]]:
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT * FROM {table} ORDER BY 1, 2")
         names = [column.name for column in cursor.description]
-        found = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+        rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
     connection.commit()
-    return found
+    return rows
 
 
 def _files(connection: Any) -> dict[tuple[str, str], list[tuple[str, str]]]:
@@ -179,11 +179,11 @@ def _files(connection: Any) -> dict[tuple[str, str], list[tuple[str, str]]]:
             "JOIN doma_panda.jedi_dataset_contents c "
             "ON c.jeditaskid = d.jeditaskid AND c.datasetid = d.datasetid ORDER BY d.jeditaskid, d.datasetid, c.fileid"
         )
-        found: dict[tuple[str, str], list[tuple[str, str]]] = {}
+        rows: dict[tuple[str, str], list[tuple[str, str]]] = {}
         for name, lfn, scope in cursor.fetchall():
             bare = name[:-1] if name.endswith("/") else name
             of_name, _, rest = bare.partition(":")
             did = (of_name, rest) if rest else (bare.split(".")[0], bare)
-            found.setdefault(did, []).append((lfn, scope))
+            rows.setdefault(did, []).append((lfn, scope))
     connection.commit()
-    return found
+    return rows

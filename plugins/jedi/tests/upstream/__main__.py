@@ -37,12 +37,12 @@ def _tell(seed: int, so_far: Counted) -> None:
     print(f"seed {seed}: {len(so_far.differences)} of {so_far.results} differ so far", file=sys.stderr)
 
 
-def _report(kind: str, found: Counted) -> None:
-    told = f"{found.equal} of {found.results} equal ({found.agreement:.2%})"
-    print(f"{kind}: {told} on {found.grids} grids, {found.brokered} brokered by PanDA")
-    by_cause = Counter(cause for one in found.differences for cause in one.causes)
+def _report(kind: str, counted: Counted) -> None:
+    told = f"{counted.equal} of {counted.results} equal ({counted.agreement:.2%})"
+    print(f"{kind}: {told} on {counted.grids} grids, {counted.brokered} brokered by PanDA")
+    by_cause = Counter(cause for one in counted.differences for cause in one.causes)
     for cause, number in by_cause.most_common():
-        example = next(one for one in found.differences if cause in one.causes)
+        example = next(one for one in counted.differences if cause in one.causes)
         print(f"  {number:5}  {cause}   (seed {example.seed}, task {example.task})")
 
 

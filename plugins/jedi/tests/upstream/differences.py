@@ -66,14 +66,14 @@ def causes(theirs: Decided, weights: Mapping[str, float], own: Mapping[str, Any]
     if theirs.error:
         return (f"PanDA: {_error(theirs.error)}",)
     refused = _refused(theirs.log)
-    found = set()
+    reasons = set()
     for name in theirs.candidates.keys() - weights.keys():
-        found.add(f"ours: {own['rejected'].get(name) or own['reason'] or 'no candidate'}")
+        reasons.add(f"ours: {own['rejected'].get(name) or own['reason'] or 'no candidate'}")
     for name in weights.keys() - theirs.candidates.keys():
-        found.add(f"PanDA: {refused.get(name) or refused.get(name.split('/')[0]) or _last(theirs.log)}")
+        reasons.add(f"PanDA: {refused.get(name) or refused.get(name.split('/')[0]) or _last(theirs.log)}")
     if _heavier(theirs.candidates, weights):
-        found.add("weight")
-    return tuple(sorted(found))
+        reasons.add("weight")
+    return tuple(sorted(reasons))
 
 
 def _refused(log: list[str]) -> dict[str, str]:

@@ -59,14 +59,14 @@ def ours(url: str, kind: str, profile: str) -> Decisions:
     Raises:
         RuntimeError: the cycle was not done.
     """
-    found: list[dict[str, Any]] = []
-    request = CycleRequest(None, True, True, found.append, by_hand=True)
+    decisions: list[dict[str, Any]] = []
+    request = CycleRequest(None, True, True, decisions.append, by_hand=True)
     agent = registry.make(kind, {}, ProcessSettings(profile=profile))
     with Database(url) as database:
         record = cycle.run_cycle(agent, CycleContext(database, CLOCK.now.replace(tzinfo=UTC), 0, 600.0, request))
     if record.outcome != "done":
         raise RuntimeError(f"the cycle of {kind} in profile {profile} was not done: {record}")
-    return {(one["jeditaskid"], one["datasetid"], one["ramcount"] or 0): one for one in found}
+    return {(one["jeditaskid"], one["datasetid"], one["ramcount"] or 0): one for one in decisions}
 
 
 def _weights(own: Mapping[str, Any] | None) -> dict[str, float]:

@@ -28,7 +28,7 @@ def _of_plugin(site: PandaSite, kind: str, service: BrokerService) -> Decisions:
         # one at a time, as PanDA is asked: a task that was placed weighs on the next
         decided = [one.decision for (task,) in rows for one, _ in service.tasks("atlas", [task], 0)]
         return {(one.jeditaskid, None, 0): _told(one.candidates) for one in decided}
-    found: dict[Key, dict[str, Any]] = {}
+    weights_by_chunk: dict[Key, dict[str, Any]] = {}
     for (task,) in site.rows("SELECT jeditaskid FROM doma_panda.jedi_tasks ORDER BY 1"):
         for spec, cloud, chunk in plugged.chunks(site, task):
             broker = plugged.broker_for(site, spec)
@@ -36,8 +36,8 @@ def _of_plugin(site: PandaSite, kind: str, service: BrokerService) -> Decisions:
             if broker._panda is not None:
                 raise RuntimeError(f"task {task} was left to PanDA's own broker: {spec.errorDialog}")
             key = (task, chunk.masterDataset.datasetID, chunk.ramCount or 0)
-            found[key] = _told([_Named(name, one.weight) for name, one in chunk.siteCandidates.items()])
-    return found
+            weights_by_chunk[key] = _told([_Named(name, one.weight) for name, one in chunk.siteCandidates.items()])
+    return weights_by_chunk
 
 
 class _Named:
