@@ -91,7 +91,7 @@ class HeadTimeout:
         """Return whether the head of a request is incomplete."""
 
 
-class PatientH11(HeadTimeout, H11Protocol):
+class HeadTimeoutH11(HeadTimeout, H11Protocol):
     """The HTTP/1.1 protocol of one connection, with a time limit on the request head."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]

@@ -7,7 +7,7 @@ import asyncio
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from broker.api.head_timeout import HEAD_BYTES, HeadTimeout, PatientH11
+from broker.api.head_timeout import HEAD_BYTES, HeadTimeout, HeadTimeoutH11
 
 MOST_PIPELINED = 16
 """Maximum number of requests on one connection that wait for the answer to an earlier one."""
@@ -17,7 +17,7 @@ class _Refused(Exception):
     """The head is not acceptable; the parser stops, and the client gets 400."""
 
 
-class PatientHttpTools(HeadTimeout, HttpToolsProtocol):
+class HeadTimeoutHttpTools(HeadTimeout, HttpToolsProtocol):
     """The HTTP/1.1 protocol of one connection, parsed by httptools.
 
     It handles what the parser leaves open: the size of a head and of trailers, the single ``Host``, blanks after
@@ -117,7 +117,7 @@ class PatientHttpTools(HeadTimeout, HttpToolsProtocol):
         head = [self.parser.get_method(), b" ", self.url, b" HTTP/", self.parser.get_http_version().encode(), b"\r\n"]
         for name, value in self.headers:
             head += [name, b": ", value, b"\r\n"]
-        successor = PatientH11(self.config, self.server_state, self.app_state, self.loop)
+        successor = HeadTimeoutH11(self.config, self.server_state, self.app_state, self.loop)
         successor.head_within_s = self.head_within_s
         successor.connection_made(self._direct)
         self._direct.set_protocol(successor)

@@ -20,7 +20,7 @@ from fastapi import FastAPI
 from starlette.types import ASGIApp
 
 from broker.api.configuration import LimitSection
-from broker.api.head_timeout import HEAD_BYTES, PatientH11
+from broker.api.head_timeout import HEAD_BYTES, HeadTimeoutH11
 from broker.errors import BrokerError, Refused
 
 LOOPBACK = "127.0.0.1"
@@ -89,11 +89,11 @@ def check(listening: ListenOptions) -> ListenOptions:
 
 def protocol(head_within_s: float) -> type[asyncio.Protocol]:
     """Return an HTTP/1.1 protocol with a deadline of ``head_within_s`` seconds for the head of each request."""
-    base: type[asyncio.Protocol] = PatientH11
+    base: type[asyncio.Protocol] = HeadTimeoutH11
     if find_spec("httptools") is not None:
-        from broker.api.http_httptools import PatientHttpTools
+        from broker.api.http_httptools import HeadTimeoutHttpTools
 
-        base = PatientHttpTools
+        base = HeadTimeoutHttpTools
     return type(base.__name__, (base,), {"head_within_s": head_within_s})
 
 

@@ -15,8 +15,8 @@ from starlette.types import Receive, Scope, Send
 from uvicorn.server import ServerState
 
 from broker.api import server as protocols
-from broker.api.head_timeout import HEAD_BYTES, PatientH11
-from broker.api.http_httptools import MOST_PIPELINED, PatientHttpTools
+from broker.api.head_timeout import HEAD_BYTES, HeadTimeoutH11
+from broker.api.http_httptools import MOST_PIPELINED, HeadTimeoutHttpTools
 from broker.api.server import protocol
 
 LAST = b"Host: x\r\nConnection: close\r\n"
@@ -25,7 +25,7 @@ GET_LAST = b"GET /z HTTP/1.1\r\n" + LAST + b"\r\n"
 POST = b"POST /a HTTP/1.1\r\n"
 CHUNKED = POST + LAST + b"Transfer-Encoding: chunked\r\n\r\n"
 MOST_TURNS = 1000
-BOTH = pytest.mark.parametrize("kind", [PatientH11, PatientHttpTools])
+BOTH = pytest.mark.parametrize("kind", [HeadTimeoutH11, HeadTimeoutHttpTools])
 
 
 async def echo(scope: Scope, receive: Receive, send: Send) -> None:
@@ -39,13 +39,13 @@ def answer_to(kind: type[asyncio.Protocol], *parts: bytes, head_within_s: float 
     """All bytes the server sends in answer to ``parts``, read part by part, until it closes the connection."""
     bytes_read = 0
 
-    class Patient(kind):  # type: ignore[valid-type, misc]
+    class CountingProtocol(kind):  # type: ignore[valid-type, misc]
         def data_received(self, data: bytes) -> None:
             nonlocal bytes_read
             super().data_received(data)
             bytes_read += len(data)
 
-    Patient.head_within_s = head_within_s
+    CountingProtocol.head_within_s = head_within_s
 
     async def exchange() -> bytes:
         config = uvicorn.Config(
@@ -53,7 +53,7 @@ def answer_to(kind: type[asyncio.Protocol], *parts: bytes, head_within_s: float 
         )
         config.load()
         state, loop, bytes_written = ServerState(), asyncio.get_running_loop(), 0
-        server = await loop.create_server(lambda: Patient(config, state, {}, loop), "127.0.0.1", 0)
+        server = await loop.create_server(lambda: CountingProtocol(config, state, {}, loop), "127.0.0.1", 0)
         async with server:
             reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname()[:2])
             with contextlib.closing(writer):
@@ -139,18 +139,18 @@ def test_a_connection_without_a_complete_head_is_closed(kind: type[asyncio.Proto
 
 
 def test_a_connection_without_a_complete_second_head_is_closed() -> None:
-    answer = answer_to(PatientHttpTools, GET + b"GET /b HT", head_within_s=0.05)
+    answer = answer_to(HeadTimeoutHttpTools, GET + b"GET /b HT", head_within_s=0.05)
     assert answer.startswith(b"HTTP/1.1 200 ") and len(bodies_of(answer)) == 1
 
 
 def test_few_pipelined_requests_may_wait_for_the_previous_answer() -> None:
-    assert len(bodies_of(answer_to(PatientHttpTools, GET * MOST_PIPELINED + GET_LAST))) == MOST_PIPELINED + 1
-    answer = answer_to(PatientHttpTools, GET * (MOST_PIPELINED + 2) + GET_LAST)
+    assert len(bodies_of(answer_to(HeadTimeoutHttpTools, GET * MOST_PIPELINED + GET_LAST))) == MOST_PIPELINED + 1
+    answer = answer_to(HeadTimeoutHttpTools, GET * (MOST_PIPELINED + 2) + GET_LAST)
     assert b"HTTP/1.1 400 " in answer and len(bodies_of(answer)) < MOST_PIPELINED
 
 
 def test_requests_are_read_in_python_without_the_c_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert issubclass(protocol(3.0), PatientHttpTools)
+    assert issubclass(protocol(3.0), HeadTimeoutHttpTools)
     monkeypatch.setattr(protocols, "find_spec", lambda name: None)
     pure_python = protocol(3.0)
-    assert issubclass(pure_python, PatientH11) and pure_python.head_within_s == 3.0
+    assert issubclass(pure_python, HeadTimeoutH11) and pure_python.head_within_s == 3.0
