@@ -16,7 +16,7 @@ from broker.domain.analysis import AnalysisWork
 from broker.domain.arrays import Bools, RowsByKind, numbered
 from broker.domain.work import WorkTable
 from broker.engine.analysis.queue_attributes import reads_for_analysis, scope_in_use
-from broker.engine.analysis.steps import PlacementConstraints
+from broker.engine.analysis.steps import QueueListReading
 from broker.snapshot.snapshot import Snapshot
 
 AUTO = "AUTO"
@@ -81,15 +81,15 @@ def matches_anywhere(items: str, names: list[str]) -> Bools:
 
 
 def analysis_candidates(
-    work: WorkTable, analysis_request: AnalysisWork, snapshot: Snapshot, constraints: PlacementConstraints | None = None
+    work: WorkTable, analysis_request: AnalysisWork, snapshot: Snapshot, reading: QueueListReading | None = None
 ) -> AnalysisCandidates:
     """The candidates of all chunks; equal constraints are looked up once."""
-    constraints = constraints or PlacementConstraints()
+    reading = reading or QueueListReading()
     names: list[str] = [str(name) for name in snapshot.unified.name.tolist()]
     columns = work.site, analysis_request.included_sites, analysis_request.excluded_sites
     known, kind = numbered(zip(*(column.tolist() for column in columns), strict=True))
     results = [
-        _of_constraints(site, included, excluded, names, snapshot, constraints) for site, included, excluded in known
+        _of_constraints(site, included, excluded, names, snapshot, reading) for site, included, excluded in known
     ]
     unified = snapshot.queues.unified
     # without work there are no kinds
@@ -108,17 +108,15 @@ def _of_constraints(
     excluded: str | None,
     names: list[str],
     snapshot: Snapshot,
-    constraints: PlacementConstraints,
+    reading: QueueListReading,
 ) -> tuple[bool, tuple[Bools, Bools, Bools, Bools]]:
     """Whether ``site`` is one queue, and (U,) each the candidates, those named, the reserve, and what is wanted."""
-    if constraints.options.asked == "first":
+    if reading.options.asked == "first":
         queues, one_preassigned, named, exempt = _of_analysis_request(
-            site, included, excluded, names, snapshot, constraints
+            site, included, excluded, names, snapshot, reading
         )
         return one_preassigned, (queues, named, exempt, np.ones_like(queues))
-    queues, one_preassigned, named, exempt, last = _of_rule_request(
-        site, included, excluded, names, snapshot, constraints
-    )
+    queues, one_preassigned, named, exempt, last = _of_rule_request(site, included, excluded, names, snapshot, reading)
     return one_preassigned, (queues, named, exempt, last)
 
 
@@ -128,7 +126,7 @@ def _of_analysis_request(
     excluded: str | None,
     names: list[str],
     snapshot: Snapshot,
-    constraints: PlacementConstraints,
+    reading: QueueListReading,
 ) -> tuple[Bools, bool, Bools, Bools]:
     """(U,) candidates, whether ``site`` is one queue, (U,) the queues that the task names, and (U,) the reserve."""
     is_site = _named_by(site, names, snapshot)
@@ -137,14 +135,14 @@ def _of_analysis_request(
     # a queue that the task names need not be one of analysis
     able: Bools = snapshot.unified.runs_analysis | (is_site if one_preassigned else no_queues)
     if excluded:
-        able = able & ~_matched(excluded, names, constraints)
+        able = able & ~_matched(excluded, names, reading)
     if not one_preassigned:
         at_endpoint = _reading(snapshot, site, reads_for_analysis(snapshot)) if site else no_queues
         if at_endpoint.any():
             return able & at_endpoint, False, no_queues, no_queues
     named, reserve = is_site if one_preassigned else no_queues, no_queues
     if included:
-        listed = able & _matched(included, names, constraints)
+        listed = able & _matched(included, names, reading)
         if has_auto(included) and not one_preassigned:
             reserve = able & ~listed
             named = listed
@@ -161,8 +159,8 @@ def _named_by(site: str | None, names: list[str], snapshot: Snapshot) -> Bools:
     return np.array([bool(site) and name == site for name in names], dtype=np.bool_) & on_map
 
 
-def _matched(items: str, names: list[str], constraints: PlacementConstraints) -> Bools:
-    return matched(items, names) if constraints.options.star == "whole_name" else matches_anywhere(items, names)
+def _matched(items: str, names: list[str], reading: QueueListReading) -> Bools:
+    return matched(items, names) if reading.options.star == "whole_name" else matches_anywhere(items, names)
 
 
 def _of_rule_request(
@@ -171,7 +169,7 @@ def _of_rule_request(
     excluded: str | None,
     names: list[str],
     snapshot: Snapshot,
-    constraints: PlacementConstraints,
+    reading: QueueListReading,
 ) -> tuple[Bools, bool, Bools, Bools, Bools]:
     """Like :func:`_of_analysis_request`, and (U,) the requested queues, which a rule checks later."""
     is_site = _named_by(site, names, snapshot)
@@ -179,7 +177,7 @@ def _of_rule_request(
     able: Bools = snapshot.unified.runs_analysis.copy()
     no_queues, wanted = np.zeros_like(able), np.ones_like(able)
     named = wanted if included else is_site if one_preassigned else no_queues
-    listed = _matched(included, names, constraints) if included else wanted
+    listed = _matched(included, names, reading) if included else wanted
     auto = bool(included) and AUTO in str(included).split(",")
     if one_preassigned:
         able |= is_site & _by_itself(names, snapshot)
@@ -188,7 +186,7 @@ def _of_rule_request(
         # the queues of an endpoint replace the list
         listed, auto = (at_endpoint if at_endpoint.any() else wanted), False
     if excluded:
-        wanted = wanted & ~_matched(excluded, names, constraints)
+        wanted = wanted & ~_matched(excluded, names, reading)
     reserve = wanted & ~listed if auto else no_queues
     wanted = wanted & (listed | reserve)
     return able, one_preassigned, named, reserve, (wanted & is_site if one_preassigned else wanted)

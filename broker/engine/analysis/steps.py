@@ -21,7 +21,7 @@ from broker.snapshot.sources.recent_starts import RECENT_STARTS
 from broker.snapshot.sources.task_queues import TASK_QUEUES
 
 
-class PlacementConstraintsOptions(Options):
+class QueueListOptions(Options):
     """The queues that a task includes, excludes or names.
 
     Attributes:
@@ -36,12 +36,12 @@ class PlacementConstraintsOptions(Options):
     star: Literal["whole_name", "anywhere"] = "whole_name"
 
 
-class PlacementConstraints(Step):
+class QueueListReading(Step):
     """How the lists of included and excluded queues of a task are read; ``wishes`` in profiles."""
 
     name = "wishes"
     title = "When and how the lists of included and excluded queues are read"
-    options: PlacementConstraintsOptions = PlacementConstraintsOptions()
+    options: QueueListOptions = QueueListOptions()
 
 
 class PassesOptions(Options):
@@ -287,7 +287,7 @@ class OneByOne(Placement):
 class AnalysisSteps(JobSteps):
     """The steps of the analysis brokerage, with those that it shares with production."""
 
-    wishes: PlacementConstraints = field(default_factory=PlacementConstraints)
+    wishes: QueueListReading = field(default_factory=QueueListReading)
     throttles: Throttles = field(default_factory=Throttles)
     locality: Locality = field(default_factory=Locality)
     passes: Passes = field(default_factory=Passes)

@@ -1,6 +1,6 @@
 """The state of each pair of a block while its filters run: on the whole block first, then on a list of live pairs.
 
-:class:`BlockState` holds the whole block (T, Q), :class:`PairsLeft` the N pairs that later filters still evaluate.
+:class:`BlockState` holds the whole block (T, Q), :class:`SurvivingPairs` the N pairs that later filters still evaluate.
 
 Three chunks and four queues, after filter 0 has rejected all but three pairs for good. The list has N = 3 pairs:
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from broker.engine.analysis.candidates import analysis_candidates, has_auto, matched
-from broker.engine.analysis.steps import PlacementConstraints
+from broker.engine.analysis.steps import QueueListReading
 from tests.engine.analysis.analysis_requests import reading_grid, requests
 from tests.engine.small_work import chunk_table
 from tests.snapshot.raw_grid import queue, ucore, uses
@@ -89,8 +89,8 @@ def test_candidates(
 
 def test_constraints_checked_by_a_rule_resolve_an_endpoint_in_the_scope_in_use() -> None:
     """B, which has no analysis relation, reads it in the default scope."""
-    constraints = PlacementConstraints().configured({"asked": "by_rule"})
-    candidates = analysis_candidates(chunk_table(1, site="DISK_A"), requests(), GRID, constraints)
+    reading = QueueListReading().configured({"asked": "by_rule"})
+    candidates = analysis_candidates(chunk_table(1, site="DISK_A"), requests(), GRID, reading)
     assert {NAMES_OF_GRID[at][0] for at in np.flatnonzero(candidates.wanted.every[0])} == {"A", "B"}
 
 
@@ -103,8 +103,8 @@ def test_a_named_unified_queue_without_analysis_has_no_candidates_where_a_rule_c
     grid = reading_grid(schedconfig_json=[*queues_of_grid, queue("V", capability="ucore", corecount=8)])
     names = [str(name)[0] for name in grid.queues.name]
     for option, expected in (("by_rule", queues), ("first", site)):
-        constraints = PlacementConstraints().configured({"asked": option})
-        candidates = analysis_candidates(chunk_table(1, site=site), requests(), grid, constraints)
+        reading = QueueListReading().configured({"asked": option})
+        candidates = analysis_candidates(chunk_table(1, site=site), requests(), grid, reading)
         own = candidates.initial.every[0] & candidates.wanted.every[0]
         assert "".join(dict.fromkeys(names[at] for at in np.flatnonzero(own))) == expected, option
         assert candidates.one_preassigned.tolist() == [True]
