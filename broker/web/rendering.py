@@ -165,8 +165,8 @@ def show(
 
     Args:
         request: the request to answer.
-        template: ``FEATURE/NAME`` for ``NAME.html`` in the feature's templates; a single answer is available in it as
-            ``answer``, several by their names.
+        template: ``FEATURE/NAME`` for ``NAME.html`` in the feature's templates, ``NAME`` for one of the frame; a single
+            answer is available in it as ``answer``, several by their names.
         answers: one answer, which JSON shows as the API does, or several by name.
         title: title of the page.
         items: the list field of the answer, for NDJSON.
