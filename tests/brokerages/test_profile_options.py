@@ -10,7 +10,7 @@ import yaml
 
 from agents.service.configuration import load_profile
 from broker.brokerages import offered_steps
-from broker.brokerages.job.placed_together import PlacedTogether
+from broker.brokerages.job.joint_placement import JointPlacement
 from broker.brokerages.profile import ProfileError, build_chain, read_profile, rules_of
 from broker.engine.job.placement import Placement
 from broker.engine.shared.chain import RuleChain
@@ -102,7 +102,7 @@ def test_the_placement_that_an_option_names_is_the_one_that_is_offered() -> None
     assert (type(by_weight), by_weight.chosen) == (Placement, {})
     for given in ({"by": "flow"}, {"use": "flow"}):
         placement = options_of(chain_of(steps={"placement": given}), "placement")
-        assert isinstance(placement, PlacedTogether)
+        assert isinstance(placement, JointPlacement)
         assert (placement.by, placement.chosen) == ("flow", {"by": "flow"})
         assert placement.left_over in placement.codes
 

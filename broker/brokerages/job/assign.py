@@ -21,7 +21,7 @@ from broker.brokerages.base import StageTimes
 from broker.brokerages.job.assign_compiled import compiled_cycle
 from broker.brokerages.job.assigned import CANDIDATES_FULL as CANDIDATES_FULL, AssignedChunk
 from broker.brokerages.job.chunk_jobs import ChunkJobs, QueueLimits
-from broker.brokerages.job.placed_together import PlacedTogether
+from broker.brokerages.job.joint_placement import JointPlacement
 from broker.domain.arrays import Bools, Floats, Ints, codes_of
 from broker.domain.counted_load import ChunkPlan, CountedLoad
 from broker.domain.decisions import Decision
@@ -249,7 +249,7 @@ def assign_together(
     """
     spent = times if times is not None else StageTimes()
     placement = cycle.chain.steps.placement
-    if not isinstance(placement, PlacedTogether):
+    if not isinstance(placement, JointPlacement):
         raise TypeError(f"placement by {placement.by} does not decide chunks together")
     started = clock()
     results = list(cycle.results())

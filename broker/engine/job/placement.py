@@ -21,7 +21,7 @@ class PlacementOptions(Options):
 class Placement(Step):
     """Which queue gets how many jobs of each chunk; this one goes by weight.
 
-    A placement of another kind is a :class:`broker.brokerages.job.placed_together.PlacedTogether`.
+    A placement of another kind is a :class:`broker.brokerages.job.joint_placement.JointPlacement`.
 
     Attributes:
         by: its name in profiles.

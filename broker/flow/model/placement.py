@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from broker.brokerages.job.placed_together import PlacedTogether
+from broker.brokerages.job.joint_placement import JointPlacement
 from broker.domain.counted_load import ChunkPlan
 from broker.engine.job.chunk_result import ChunkResult
 from broker.engine.job.cycle import JobCycle
@@ -20,8 +20,8 @@ from broker.work.assemble import CycleWork
 
 _TOGETHER = "the jobs of the cycle were placed together:"
 LEFT_OVER = "flow_left_over"
-#: Why a feasible queue got no job of a chunk, in the order of ``CAUSES``; the last for a chunk
-#: with jobs left over.
+#: Why a feasible queue got no job of a chunk, in the order of :data:`broker.flow.model.cycle.CAUSES`; the last for a
+#: chunk with jobs left over.
 FLOW_REASONS = (
     Reason(
         code="flow_dearer",
@@ -103,7 +103,7 @@ class FlowOptions(Options):
     by: Literal["flow"] = "flow"
 
 
-class FlowPlacement(PlacedTogether):
+class FlowPlacement(JointPlacement):
     """All chunks, queues, links and shares of a cycle in one linear program."""
 
     by = "flow"

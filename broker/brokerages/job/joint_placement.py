@@ -13,7 +13,7 @@ from broker.engine.job.placement import Placement
 from broker.work.assemble import CycleWork
 
 
-class PlacedTogether(Placement, ABC):
+class JointPlacement(Placement, ABC):
     """A placement that plans the jobs of all chunks of a cycle before any of them is cut.
 
     A distribution offers it as an entry point of the group ``broker.steps``, under the name that profiles give to
