@@ -1,4 +1,4 @@
-"""Every file of the repository that a decision or an explanation names exists."""
+"""Every file of the repository that a decision, an explanation, a tutorial or a page for contributors names exists."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ import pytest
 
 from tests.docs.source_tree import ROOT, files, relative_path
 
-PAGES = files("docs/adr", "docs/explanation", suffix=".md")
+PAGES = [
+    *files("docs/adr", "docs/explanation", "docs/tutorial", suffix=".md"),
+    *(ROOT / name for name in ("CONTRIBUTING.md", "GOVERNANCE.md", "README.md")),
+]
 #: A superseded decision keeps the paths of its time.
 SUPERSEDED = re.compile(r"^Superseded by ", re.MULTILINE)
 FOLDERS = sorted(
