@@ -1,7 +1,8 @@
 """What the agents that end jobs share: their options, the order in which jobs are ended, and the writing in batches.
 
 :class:`EndingOptions` says whether PanDA or this broker ends jobs, and how PanDA's server is called.
-:func:`carry_out` ends jobs batch by batch, those that lose least first.
+:func:`least_loss_first` orders waiting jobs, those that lose least first; :func:`carry_out` ends jobs batch by batch in
+the order given.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Format(StrEnum):
-    """Output formats: ``table`` as much as fits; ``json`` one object a line; ``csv`` and ``wide`` every column."""
+    """Output: ``table`` prints what fits; ``json`` one object a line; ``csv`` and ``wide`` print every column."""
 
     TABLE = "table"
     JSON = "json"

@@ -1,11 +1,10 @@
 """Decisions and their parts: outcome, reasons, candidates, origin, and when waiting work is decided again.
 
-In this order:
-
 - :class:`Request`: columns of ``jedi_tasks`` that a user may lower to fit more queues; :class:`ColumnChange`.
 - :class:`Reason`: what a code means, who can act, and how; stated by the rule or step that gives the code.
 - :class:`Decision` with :class:`Candidate`, :class:`FunnelStep` and :class:`Observation`: one task or chunk, decided.
-- :func:`redecided`, :func:`pending_minutes`: how long work waits for which no queue or nucleus was found.
+- :func:`redecided`: by what waiting work is decided again (``each_cycle``, ``timers``, or None if it does not wait);
+  :func:`pending_minutes`: how long it waits first.
 - :class:`Origin`, :class:`DecisionRecord`, :class:`StoredDecision`: a decision as it is stored and read back.
 """
 

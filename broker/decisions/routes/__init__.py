@@ -1,1 +1,1 @@
-"""The HTTP API about decisions: those of a task, decisions of brokerages without writing, and stored ones."""
+"""The HTTP API about decisions: those of a task, of brokerages without writing, and stored ones; and the rules."""

@@ -1,4 +1,4 @@
-"""Which queue gets which jobs: chunk after chunk by weight, or as another placement decides that a profile names."""
+"""Which queue gets which jobs: chunk after chunk by weight, or by another placement that the profile names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lists of what facts of the grid come from: documents, and fields of queues that operators hold."""
+"""Lists of imported documents, and of fields of queues that operators hold."""
 
 from __future__ import annotations
 

@@ -1,1 +1,4 @@
-"""Commands about what waits and what happened: ``broker tasks``, ``jobs``, ``reasons``, ``history``, ``user``."""
+"""Commands about what waits and what happened.
+
+``broker tasks``, ``jobs``, ``job``, ``reasons``, ``history`` (also ``story``), ``user``.
+"""

@@ -1,4 +1,4 @@
-"""The HTTP API about a SubmitPool, for people."""
+"""The HTTP API of one SubmitPool, for people."""
 
 from __future__ import annotations
 

@@ -1,1 +1,4 @@
-"""Pages of the service: the front page, agents and sources, alarms, plots, two times compared."""
+"""Pages of the service.
+
+The front page, agents and sources, alarms, plots, two times compared, and the description of the API.
+"""

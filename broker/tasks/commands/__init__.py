@@ -1,1 +1,1 @@
-"""Commands about tasks that are submitted here, and about their output: ``broker submit`` and ``broker task``."""
+"""Commands about tasks that are submitted here, and about their output: ``broker submit``, ``task``, ``outputs``."""

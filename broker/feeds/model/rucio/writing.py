@@ -54,7 +54,10 @@ class Rule:
 
 
 class RucioWriter(Protocol):
-    """What the broker writes to Rucio; every method raises :class:`RucioUnavailable` or :class:`RucioRefused`."""
+    """What the broker writes to Rucio.
+
+    Every method raises :class:`broker.feeds.model.rucio.questions.RucioUnavailable` or :class:`RucioRefused`.
+    """
 
     def add_dataset(self, did: Did, rule: Rule | None) -> None:
         """Create a dataset with its rule; an existing one gets the rule if it has none such."""
