@@ -187,7 +187,6 @@ class Brokerage(ABC, Generic[WorkT, BatchT]):
         assigned: what is assigned to a candidate: ``jobs`` or ``tasks``, or another word.
         needs: brokerages whose rules it consults.
         decision_options: the agent's options that take part in decisions, with their defaults.
-        step_keys: gdpconfig keys that the steps outside the chain of rules read.
         gives: reasons for candidates, chunks and tasks that come neither from a rule nor from a replaceable step.
         tables: ``module:class`` of the tables, see :mod:`agents.brokerage.tables`.
         period_s: seconds between cycles, where ``agents.yaml`` has no entry.
@@ -200,7 +199,6 @@ class Brokerage(ABC, Generic[WorkT, BatchT]):
     assigned: ClassVar[str] = "jobs"
     needs: ClassVar[tuple[str, ...]] = ()
     decision_options: ClassVar[Mapping[str, Any]] = {}
-    step_keys: ClassVar[tuple[str, ...]] = ()
     gives: ClassVar[tuple[Reason, ...]] = (*REASONS, *TOO_LATE_REASONS)
     tables: ClassVar[str]
     period_s: ClassVar[float] = 60.0

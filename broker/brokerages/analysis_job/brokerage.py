@@ -19,7 +19,6 @@ from broker.engine.analysis.chain import AnalysisChain
 from broker.engine.analysis.cycle import NEW_WEIGHT, AnalysisCycle
 from broker.engine.analysis.throttle import THROTTLE_REASONS, THROTTLED
 from broker.engine.job.cycle import JobCycle
-from broker.engine.job.steps import STEP_KEYS
 from broker.engine.job.why_not import ANALYSIS_REASONS
 from broker.engine.shared.answer import CandidateVerdict
 from broker.gdpconfig import Tuning
@@ -158,7 +157,6 @@ class AnalysisJob(JobBrokerage):
     pending_minutes = PENDING_MINUTES_OF_USERS
     decision_options: ClassVar[dict[str, str]] = {QUOTA_UNKNOWN: "closed"}
     gives = (*JobBrokerage.gives, *THROTTLE_REASONS, *ANALYSIS_REASONS)
-    step_keys = STEP_KEYS
     tables = "agents.brokerage.job_tables:AnalysisJobTables"
 
     def chain(self) -> AnalysisChain:

@@ -12,7 +12,7 @@ from broker.domain.decisions import PENDING_MINUTES
 from broker.domain.work import Work
 from broker.engine.generic.cycle import CloudQueues, GenericCycle, JobsOfVo
 from broker.engine.job.snapshot_reading import SnapshotReading
-from broker.engine.job.steps import STEP_KEYS, JobSteps
+from broker.engine.job.steps import JobSteps
 from broker.engine.job.veto import Veto
 from broker.engine.job.why_not import PRODUCTION_REASONS
 from broker.engine.shared.chain import QueueChain
@@ -83,7 +83,6 @@ class GenericJob(JobBrokerage):
     title = "generic job brokerage"
     pending_minutes = PENDING_MINUTES
     gives = (*JobBrokerage.gives, *PRODUCTION_REASONS)
-    step_keys = STEP_KEYS
     tables = "agents.brokerage.job_tables:GenericJobTables"
 
     def chain(self) -> QueueChain:

@@ -13,7 +13,6 @@ from broker.codec.work_codec import WorkCorruptError
 from broker.domain.decisions import PENDING_MINUTES
 from broker.domain.work import Work
 from broker.engine.job.cycle import JobCycle
-from broker.engine.job.steps import STEP_KEYS
 from broker.engine.job.why_not import PRODUCTION_REASONS
 from broker.engine.shared.chain import QueueChain
 from broker.gdpconfig import Tuning
@@ -183,7 +182,6 @@ class ProductionJob(JobBrokerage):
     title = "production job brokerage"
     pending_minutes = PENDING_MINUTES
     gives = (*JobBrokerage.gives, *PRODUCTION_REASONS)
-    step_keys = STEP_KEYS
     tables = "agents.brokerage.job_tables:ProductionJobTables"
 
     def chain(self) -> QueueChain:

@@ -42,7 +42,6 @@ from broker.engine.shared.filter_cache import RuleFault
 from broker.engine.shared.rank import WEIGHT_UNKNOWN_REASON
 from broker.engine.task.cycle import TASK_REASONS, TaskCycle
 from broker.engine.task.decision import REASONS as NUCLEUS_REASONS, why_not_nucleus
-from broker.engine.task.nucleus_feasibility import STEP_KEYS
 from broker.gdpconfig import Tuning
 from broker.rules.contract import Filter, GroupFilter, NucleusLoadWeight, TaskPairs, Weight
 from broker.rules.production_task.filters.destination_blacklist import DestinationBlacklist
@@ -199,7 +198,6 @@ class ProductionTask(Brokerage[TaskWork, StoredTaskBatch]):
     candidate, assigned = "nucleus", "tasks"
     needs = (JOB_BROKERAGE,)
     gives = (*Brokerage.gives, WEIGHT_UNKNOWN_REASON, *INPUT_REASONS, *TASK_REASONS, *NUCLEUS_REASONS)
-    step_keys = STEP_KEYS
     tables = "agents.brokerage.production_task:ProductionTaskTables"
 
     def chain(self) -> NucleusChain:
