@@ -6,15 +6,29 @@ from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import EntryPoint
 
+from broker.errors import BrokerError
 from broker.resources import entry_points
 from broker.rules.contract import Step
 
 GROUP = "broker.steps"
 
+#: What this distribution offers itself.
+OWN = "flow"
+
 
 def offered_steps() -> dict[str, EntryPoint]:
-    """The entry points of the steps, by the name under which a profile chooses them; nothing is imported."""
-    return {point.name: point for point in entry_points(group=GROUP)}
+    """The entry points of the steps, by the name under which a profile chooses them; nothing is imported.
+
+    Raises:
+        BrokerError: two distributions offer a step of the same name.
+    """
+    points: dict[str, EntryPoint] = {}
+    for point in entry_points(group=GROUP):
+        if point.name in points:
+            where = f"{points[point.name].value} and {point.value}, entry points of {GROUP}"
+            raise BrokerError(f"two distributions offer the step {point.name}", where, "remove one of them")
+        points[point.name] = point
+    return points
 
 
 def implementations(name: str) -> Iterator[Step]:

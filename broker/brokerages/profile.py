@@ -14,9 +14,11 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from broker.brokerages.base import Rules
-from broker.brokerages.offered_steps import offered_steps
+from broker.brokerages.job.joint_placement import placement_fault
+from broker.brokerages.offered_steps import OWN, offered_steps
 from broker.brokerages.registry import BrokerageError, brokerage
 from broker.domain.decisions import Redecide
+from broker.engine.job.placement import Placement
 from broker.engine.shared.chain import QueueChain, RuleChain
 from broker.rules.contract import Configurable, Rule, Step
 from broker.rules.registry import RuleError, load_rule, outside_rules, placed, without
@@ -62,33 +64,31 @@ def configured_step(brokerage: str, chain: RuleChain, name: str, given: Mapping[
     if name not in steps:
         known = ", ".join(steps) or "none"
         raise ProfileError(f"brokerage {brokerage}: steps: there is no step {name}; there are {known}")
-    options = dict(given)
-    step = steps[name]
-    if USE in options:
-        step = _offered(brokerage, str(options.pop(USE)), step)
-    elif step.named_by in options and options[step.named_by] != getattr(type(step.options)(), step.named_by):
-        step = _offered(brokerage, str(options[step.named_by]), step)
+    options, step = dict(given), steps[name]
+    own = getattr(type(step.options)(), step.named_by) if step.named_by else None
+    chosen = options.pop(USE, options.get(step.named_by, own))
+    if chosen != own:
+        step = _offered(brokerage, str(chosen), step, own)
     return configured(brokerage, step, options)
 
 
-def _offered(brokerage: str, name: str, replaced: Step) -> Step:
+def _offered(brokerage: str, name: str, replaced: Step, own: str | None) -> Step:
     points = offered_steps()
+    where = f"brokerage {brokerage}: step {replaced.name}"
     if name not in points:
-        known = ", ".join(sorted(points)) or "none"
-        raise ProfileError(
-            f"brokerage {brokerage}: step {replaced.name}: no installed distribution offers {name} (offered: {known})"
-        )
+        known = ", ".join((*sorted(points), *([own] if own else ()))) or "none"
+        again = "" if OWN in points else f"; gridbroker itself offers {OWN}: install gridbroker again"
+        raise ProfileError(f"{where}: no installed distribution offers {name} (there are: {known}){again}")
     try:
         step = points[name].load()()
     except Exception as error:  # whatever an outside module raises on import is a fault of that distribution
         raise ProfileError(
-            f"brokerage {brokerage}: step {replaced.name}: {points[name].value} cannot be loaded: "
-            f"{type(error).__name__}: {error}"
+            f"{where}: {points[name].value} cannot be loaded: {type(error).__name__}: {error}"
         ) from error
     if not isinstance(step, type(replaced)):
-        raise ProfileError(
-            f"brokerage {brokerage}: step {replaced.name}: {points[name].value} is no {type(replaced).__name__}"
-        )
+        raise ProfileError(f"{where}: {points[name].value} is no {type(replaced).__name__}")
+    if isinstance(step, Placement) and (fault := placement_fault(name, step)):
+        raise ProfileError(f"{where}: {points[name].value} cannot be used as {name}: {fault}")
     return step
 
 

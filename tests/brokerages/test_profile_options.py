@@ -79,10 +79,13 @@ def test_an_optional_rule_can_be_added() -> None:
         ({"rules": {"nobody": {}}}, "rules: there is no rule nobody"),
         ({"steps": {"nothing": {}}}, "steps: there is no step nothing; there are snapshot_reading"),
         ({"steps": {"running": {"gates": "many"}}}, "running: option gates: Input should be"),
-        ({"steps": {"running": {"use": "another"}}}, "step running: no installed distribution offers another"),
+        (
+            {"steps": {"running": {"use": "another"}}},
+            "step running: no installed distribution offers another (there are: flow)",
+        ),
         (
             {"steps": {"placement": {"by": "lot"}}},
-            "distribution offers lot (offered: flow)",
+            "distribution offers lot (there are: flow, weight)",
         ),
         ({"steps": {"placement": {"by": "flow", "size": 3}}}, "placement: option size: Extra inputs"),
         (
@@ -98,8 +101,9 @@ def test_an_unknown_choice_is_refused(entry: dict[str, Any], message: str) -> No
 
 
 def test_the_placement_that_an_option_names_is_the_one_that_is_offered() -> None:
-    by_weight = options_of(chain_of(steps={"placement": {"by": "weight"}}), "placement")
-    assert (type(by_weight), by_weight.chosen) == (Placement, {})
+    for given in ({"by": "weight"}, {"use": "weight"}):
+        by_weight = options_of(chain_of(steps={"placement": given}), "placement")
+        assert (type(by_weight), by_weight.chosen) == (Placement, {})
     for given in ({"by": "flow"}, {"use": "flow"}):
         placement = options_of(chain_of(steps={"placement": given}), "placement")
         assert isinstance(placement, JointPlacement)
