@@ -26,7 +26,7 @@ from broker.decisions.commands.explain import show_decision
 from broker.domain.counted_load import CountedLoad
 from broker.flow.model.cycle import decide
 from broker.flow.model.flow_problem import program_of, share_debts
-from broker.flow.model.placement import FLOW_CODES
+from broker.flow.model.placement import FLOW_CODES, FLOW_REASONS, FlowPlacement
 from broker.flow.model.problem import FlowProblem
 from broker.flow.model.program import SolverMissing
 from broker.gdpconfig import Tuning
@@ -40,6 +40,7 @@ from broker.store.snapshots.stored_snapshots import stored_snapshot
 from broker.whatif.answers.stored_cases import Selection, stored_cases
 from broker.whatif.model.cases import Change, ProfileRules
 from broker.whatif.model.evaluate import decide_case
+from tests.brokerages.page_placement import offer_page_placement, rules_with
 from tests.brokerages.small_grid import NOW, TASK, one_cycle
 from tests.brokerages.stored_grids import ALPHA, BETA, GAMMA, SEED, flow_scenario
 from tests.conftest import TestServer
@@ -311,3 +312,58 @@ def test_the_command_shows_queues_and_reasons(
     text = capsys.readouterr().out
     assert "HS06 h dearer" in text and "left over: the limits" in text
     assert "flow:ALPHA" not in text, "figures of queues are no notes for readers"
+
+
+@pytest.fixture
+def lot_rules(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Rules:
+    """Rules with the placement of a package, whose plans have other codes than those of ``flow``."""
+    offer_page_placement(monkeypatch, tmp_path)
+    return rules_with(by="lot")
+
+
+def test_the_placement_of_a_package_decides_and_replays_a_cycle(stored: Stored, lot_rules: Rules) -> None:
+    work, tuning = stored.batch().work, stored.tuning()
+    assert work is not None
+    cycle = stored.brokerage.cycle(stored.snapshot, work, tuning, lot_rules)
+    chunks = list(cycle.assign(SEED))
+    jobs = [chunk.assigned(stored.snapshot.queues.name) for chunk in chunks]
+    assert [len(of_chunk) for of_chunk in jobs] == [1, 1, 1, 0], "one queue gets all jobs of a chunk"
+    assert all("not_drawn" in chunk.decision.rejected.values() for chunk in chunks[:3])
+    (batch,) = decode_batches(stored.brokerage, [cycle.encode(chunk) for chunk in chunks])
+    for as_stored in (False, True):
+        results = replay_decisions(
+            stored.brokerage, stored.snapshot, lambda vo: tuning, [batch], SEED, lot_rules, as_stored=as_stored
+        )
+        assert stored.jobs(results) == jobs
+        assert [result.decision for result in results] == [chunk.decision for chunk in chunks]
+
+
+def test_a_stored_plan_of_another_placement_counts_as_none(stored: Stored, lot_rules: Rules) -> None:
+    tuning, brokerage = stored.tuning(), stored.brokerage
+    for original in stored.cycle.decisions[:2]:
+        (batch,) = decode_batches(brokerage, [original.record.work or b""])
+        assert isinstance(batch, StoredChunks)
+        decision = brokerage.decide_again(stored.snapshot, tuning, batch, lot_rules)
+        assert decision.outcome == "brokered" and decision.notes == ()
+        asked = (stored.snapshot, tuning, batch, lot_rules, original.record.decision)
+        verdicts = [*brokerage.why_not(*asked, ALPHA), *brokerage.why_not_each(*asked)]
+        assert not {verdict.code for verdict in verdicts} & set(FLOW_CODES)
+        without_cut = dataclasses.replace(batch, stored=dataclasses.replace(batch.stored, cuts=(None,)))
+        (alone,) = brokerage.replay(stored.snapshot, tuning, without_cut, SEED, lot_rules, as_stored=True)
+        assert alone.decision == decision
+    planned, again = (
+        replay_decisions(
+            brokerage, stored.snapshot, lambda vo: tuning, [stored.batch()], SEED, lot_rules, as_stored=as_stored
+        )
+        for as_stored in (False, True)
+    )
+    assert [len(jobs) for jobs in stored.jobs(again)] == [1, 1, 1, 0], "the cycle is planned again"
+    assert stored.jobs(again) == stored.jobs(planned)
+
+
+def test_a_plan_with_a_code_that_its_placement_lacks_is_a_fault(
+    stored: Stored, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FlowPlacement, "gives", FLOW_REASONS[:-1])
+    with pytest.raises(ValueError, match="placement flow plans with codes of no reason in its gives: flow_left_over"):
+        list(cycle_of(stored).assign(SEED))

@@ -243,7 +243,8 @@ def assign_together(
         seed: of the rounding.
         times: filled with the seconds of the two stages.
         clock: measures them; it has no influence on the result.
-        before: for each chunk what was stored with it; parts of a plan in it replace a plan made here.
+        before: for each chunk what was stored with it; parts of a plan in it replace a plan made here, unless another
+            placement made them.
         fallback: what the cycle fell back to when it was first decided, so that it does so again; None: it is decided
             for the first time, within its time limit.
     """
@@ -253,11 +254,9 @@ def assign_together(
         raise TypeError(f"placement by {placement.by} does not decide chunks together")
     started = clock()
     results = list(cycle.results())
-    stored_plans = [one.plan for one in before] if before is not None else [None] * len(results)
-    if None in stored_plans:
-        plans = placement.plans(cycle, results, work, seed, fallback)
-    else:
-        plans = [plan for plan in stored_plans if plan is not None]
+    plans = [one.plan for one in before or () if one.plan is not None and placement.knows(one.plan.codes)]
+    if before is None or len(plans) < len(before):
+        plans = _new_plans(placement, cycle, results, work, seed, fallback)
     maker = JobMaker(cycle, work)
     for result, plan in zip(results, plans, strict=True):
         planned = with_plan(cycle, result, plan)
@@ -270,15 +269,33 @@ def assign_together(
         yield AssignedChunk(result.row, decision, candidate, jobs, CountedLoad(plan=plan))
 
 
+def _new_plans(
+    placement: JointPlacement,
+    cycle: JobCycle,
+    results: Sequence[ChunkResult],
+    work: CycleWork,
+    seed: int,
+    fallback: str | None,
+) -> list[ChunkPlan]:
+    plans = placement.plans(cycle, results, work, seed, fallback)
+    for plan in plans:
+        if not placement.knows(plan.codes):
+            unknown = ", ".join(sorted({*plan.codes} - {"", *placement.codes}))
+            raise ValueError(f"placement {placement.by} plans with codes of no reason in its gives: {unknown}")
+    return plans
+
+
 def with_plan(cycle: JobCycle, result: ChunkResult, plan: ChunkPlan | None) -> ChunkResult:
     """The outcome of a chunk with its part of the plan: the chosen queues are those that get jobs, most first.
 
-    Without a plan, by a placement that makes none, or with nothing to rank, the outcome is unchanged. A queue that is
-    feasible now but was not when the plan was made, with other values or rules, counts as chosen too, after the others
-    and without jobs.
+    Without a plan, by a placement that makes none, or with nothing to rank, the outcome is unchanged; so it is with a
+    plan of another placement, which this one cannot explain. A queue that is feasible now but was not when the plan was
+    made, with other values or rules, counts as chosen too, after the others and without jobs.
     """
     ranking, placement = result.ranking, cycle.chain.steps.placement
-    if plan is None or not placement.together or ranking is None or not len(ranking.chosen):
+    if plan is None or not placement.together or not placement.knows(plan.codes):
+        return result
+    if ranking is None or not len(ranking.chosen):
         return result
     behind = len(cut_codes(cycle.chain.cuts))
     cut, jobs = ranking.cut.copy(), np.zeros(len(ranking.cut), dtype=np.int64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import ClassVar, Literal
 
 from broker.rules.contract import Options, Reason, Step
@@ -41,6 +42,10 @@ class Placement(Step):
     def codes(self) -> tuple[str, ...]:
         """The reason codes that follow those of the ranking."""
         return tuple(reason.code for reason in self.gives)
+
+    def knows(self, codes: Iterable[str]) -> bool:
+        """Whether it gives each of the codes, so that a stored plan with them may be its own; an empty code is none."""
+        return {code for code in codes if code} <= set(self.codes)
 
     def reason(self, code: str) -> Reason | None:
         """The reason with one of the :attr:`codes`; None for another code."""
