@@ -6,7 +6,8 @@ arguments; for a group of commands, a mapping of these by command.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,41 @@ class NotRemote(BrokerError):
     """The command, or an option of it, needs the broker's own machine."""
 
     exit_status = WRONG_USAGE
+
+
+class GivenArguments(Arguments):
+    """The arguments and options of a command, by the names of its function's parameters; it notes which are read.
+
+    Args:
+        path: the command, such as ``config set``.
+        values: the values of all parameters, defaults included.
+        typed: how the user wrote those that are not left to their defaults, such as ``--dry-run``, by name.
+    """
+
+    def __init__(self, path: str, values: Mapping[str, Any], typed: Mapping[str, str]) -> None:
+        self._path, self._values, self._unread = path, values, dict(typed)
+
+    def __getitem__(self, name: str) -> Any:
+        self._unread.pop(name, None)
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def require_all_read(self) -> None:
+        """Require that the remote form of the command has read what the user typed: nothing may be ignored silently.
+
+        Raises:
+            NotRemote: it has not read one of the options.
+        """
+        if self._unread:
+            options = " and ".join(self._unread.values())
+            raise NotRemote(
+                f"broker {self._path} knows {options} on the broker's own machine only", "--server", f"omit {options}"
+            )
 
 
 class OtherVersion(BrokerError):
@@ -88,14 +124,19 @@ class RemoteDocuments:
     def __call__(self, client: BrokerClient, given: Arguments) -> None:
         """Request the documents and print them."""
         documents = list(self.ask(client, given))
-        if chosen.get() is Format.JSON or len(documents) == 1:
+        if chosen.get() is Format.JSON or (chosen.get() is Format.TABLE and len(documents) == 1):
             for document in documents:
                 print_json(document)
             return
-        names = list(dict.fromkeys(name for one in documents for name, value in one.items() if _is_plain(value)))
-        columns = [Column(name) for name in names[:SHOWN_COLUMNS]]
-        print_table(columns, [[document.get(column) for column in names[:SHOWN_COLUMNS]] for document in documents])
+        names = list(dict.fromkeys(name for document in documents for name in document))
+        if chosen.get() is Format.TABLE:
+            names = [name for name in names if any(_is_plain(one.get(name)) for one in documents)][:SHOWN_COLUMNS]
+        print_table([Column(name) for name in names], [[_cell(one.get(name)) for name in names] for one in documents])
 
 
 def _is_plain(value: object) -> bool:
-    return value is None or isinstance(value, str | int | float | bool)
+    return isinstance(value, str | int | float | bool)
+
+
+def _cell(value: Any) -> Any:
+    return value if value is None or _is_plain(value) else json.dumps(value)

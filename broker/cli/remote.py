@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, cast
 
@@ -15,10 +15,10 @@ import typer
 
 from broker.cli import output
 from broker.cli.application import build_app
-from broker.cli.elsewhere import Arguments, NotRemote, Serve
+from broker.cli.elsewhere import GivenArguments, NotRemote, Serve
 from broker.cli.failing import emit_error, print_error, wants_json
 from broker.cli.output import Format
-from broker.cli.rendering.options import FORMAT
+from broker.cli.rendering.options import FORMAT, JSON_OPTION
 from broker.errors import WRONG_USAGE, BrokerError
 from broker.feature import Command, commands
 from broker.fetching.web import shown
@@ -30,16 +30,42 @@ WRONG_ARGUMENTS: Any = next(one for one in typer.BadParameter.__mro__ if one.__n
 """The base class of errors for wrong arguments: Click's, or that of the copy which newer versions of Typer bundle."""
 
 
+class CommandClient(BrokerClient):
+    """The client of one command: it sends nothing before the command has read all that the user typed."""
+
+    def __init__(self, server: str, token: Callable[[], str | None], given: GivenArguments) -> None:
+        super().__init__(server, token)
+        self._given = given
+
+    def get(self, path: str, **parameters: Any) -> dict[str, Any]:
+        """Send a GET request.
+
+        Raises:
+            NotRemote: an option would be ignored.
+        """
+        self._given.require_all_read()
+        return super().get(path, **parameters)
+
+    def send(self, method: str, path: str, *body: Any, **options: Any) -> dict[str, Any]:
+        """Send a write.
+
+        Raises:
+            NotRemote: an option would be ignored.
+        """
+        self._given.require_all_read()
+        return super().send(method, path, *body, **options)
+
+
 def main(server: str, token_file: str | None, arguments: Sequence[str]) -> NoReturn:
     """Run one command against the broker at ``server`` and end the process with its exit status."""
     as_json = wants_json(arguments)
     try:
-        path, command_arguments = _parsed(arguments)
+        path, given = _parsed(arguments)
         serve = serving(path)
-        token = output.chosen.set(Format.JSON if as_json else Format(command_arguments.get(FORMAT, Format.TABLE)))
+        token = output.chosen.set(Format.JSON if as_json else Format(given.get(FORMAT, Format.TABLE)))
         try:
-            with BrokerClient(server, _token(server, token_file)) as client:
-                serve(client, command_arguments)
+            with CommandClient(server, _token(server, token_file), given) as client:
+                serve(client, given)
         finally:
             output.chosen.reset(token)
     except typer.Exit as ended:
@@ -74,7 +100,7 @@ def _convert_error(error: Exception, server: str) -> BrokerError:
     return converted
 
 
-def _parsed(arguments: Sequence[str]) -> tuple[str, Arguments]:
+def _parsed(arguments: Sequence[str]) -> tuple[str, GivenArguments]:
     """Parse the command and its arguments, as the command itself does."""
     first = next((word for word in arguments if not word.startswith("-")), None)
     command: Any = typer.main.get_command(build_app(first))
@@ -85,7 +111,17 @@ def _parsed(arguments: Sequence[str]) -> tuple[str, Arguments]:
         name, command, rest = command.resolve_command(context, rest)
         names.append(str(name))
         context = command.make_context(name, rest, parent=context)
-    return " ".join(names), dict(context.params)
+    path = " ".join(names)
+    return path, GivenArguments(path, context.params, dict(_typed(context)))
+
+
+def _typed(context: Any) -> Iterator[tuple[str, str]]:
+    """Iterate over what the user typed, except how to print: the name of the parameter, and the option or argument."""
+    for parameter in context.command.params:
+        source = context.get_parameter_source(parameter.name)
+        is_typed = source is not None and source.name == "COMMANDLINE"
+        if is_typed and parameter.name != FORMAT and JSON_OPTION not in parameter.opts:
+            yield parameter.name, max(parameter.opts, key=len)  # an argument has its own name there
 
 
 def _token(server: str, token_file: str | None) -> Callable[[], str | None]:
@@ -106,10 +142,12 @@ def serving(path: str) -> Serve:
     name, _, inner = path.partition(" ")
     command = next((command for command in commands() if command.name == name), None)
     served = load(command) if command is not None and command.elsewhere else None
+    inner_names: list[str] = []
     if isinstance(served, Mapping):
+        inner_names = [f"{name} {one}" for one in served]
         served = served.get(inner)
     if served is None:
-        known = ", ".join(command.name for command in commands() if command.elsewhere)
+        known = ", ".join(inner_names or [command.name for command in commands() if command.elsewhere])
         raise NotRemote(f"broker {path} works on the broker's own machine", "--server", f"elsewhere: {known}")
     return served
 

@@ -243,6 +243,87 @@ def test_exit_statuses_of_remote_commands(
     assert set(error) == {"code", "exit_status", "what", "where", "what_to_do"} and error["what"]
 
 
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [
+        (("config", "set", "NQUEUED_SAT_CAP", "61", "--reason", "x", "--dry-run"), "--dry-run"),
+        (("config", "set", "NQUEUED_SAT_CAP", "61", "--reason", "x", "--preview", "--yes"), "--preview and --yes"),
+        (("pause", "production_job", "--until", "1h", "--reason", "x", "--editor", "ann"), "--editor"),
+        (("run", "production_job", "--dry-run", "--profile", "flow"), "--profile"),
+        (("explain", str(TASK), "--exit-code"), "--exit-code"),
+        (("why-not", str(TASK), "ALPHA_MCORE", "--every-rule"), "--every-rule"),
+        (("history", str(TASK), "--last", "2"), "--last"),
+        (("agents", "--health"), "--health"),
+        (("queues", "--watch", "1"), "--watch"),
+    ],
+)
+def test_an_option_that_a_remote_command_does_not_know_is_refused_before_any_request(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    token_file: Path,
+    command: tuple[str, ...],
+    option: str,
+) -> None:
+    requests: list[object] = []
+    monkeypatch.setattr(BrokerClient, "get", lambda *request, **parameters: requests.append(request))
+    monkeypatch.setattr(BrokerClient, "send", lambda *request, **parameters: requests.append(request))
+    with pytest.raises(SystemExit) as end:
+        entry.main([*command, "--server", "http://127.0.0.1:9", "--token-file", str(token_file)])
+    assert (end.value.code, requests) == (2, [])
+    assert f"knows {option} on the broker's own machine only" in capsys.readouterr().err
+
+
+def test_the_limit_of_moved_jobs_goes_with_a_change(monkeypatch: pytest.MonkeyPatch, token_file: Path) -> None:
+    bodies: list[object] = []
+
+    def send(client: BrokerClient, method: str, path: str, body: object, **parameters: object) -> dict[str, object]:
+        bodies.append(body)
+        return {}
+
+    monkeypatch.setattr(BrokerClient, "send", send)
+    command = ("config", "set", "NQUEUED_SAT_CAP", "61", "--reason", "x", "--may-move", "5")
+    with pytest.raises(SystemExit) as end:
+        entry.main([*command, "--server", "http://127.0.0.1:9", "--token-file", str(token_file)])
+    assert (end.value.code, bodies) == (0, [{"value": "61", "reason": "x", "may_move": 5}])
+
+
+@pytest.mark.parametrize(
+    ("layout", "lines"),
+    [
+        ("csv", ["name,count,parts", 'a,1,"[1, 2]"', 'b,,[]']),
+        ("table", ["name\tcount", "a\t1", "b\t"]),
+    ],
+)
+def test_documents_of_a_remote_command_are_printed_as_asked(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    token_file: Path,
+    layout: str,
+    lines: list[str],
+) -> None:
+    """CSV has every column, also of one document."""
+    documents = [{"name": "a", "count": 1, "parts": [1, 2]}, {"name": "b", "count": None, "parts": []}]
+    monkeypatch.setattr(BrokerClient, "pages", lambda client, path, **parameters: iter(documents))
+    command = ["config", "list", "--format", layout, "--server", "http://127.0.0.1:9", "--token-file", str(token_file)]
+    with pytest.raises(SystemExit):
+        entry.main(command)
+    assert [line.rstrip() for line in capsys.readouterr().out.splitlines()] == [line.rstrip() for line in lines]
+    monkeypatch.setattr(BrokerClient, "pages", lambda client, path, **parameters: iter(documents[:1]))
+    with pytest.raises(SystemExit):
+        entry.main(command)
+    first = capsys.readouterr().out.strip().splitlines()[0]
+    assert first == (lines[0] if layout == "csv" else '{"name": "a", "count": 1, "parts": [1, 2]}')
+
+
+def test_the_remote_commands_of_a_group_are_listed_with_its_name(
+    capsys: pytest.CaptureFixture[str], token_file: Path
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        entry.main(["queue", "history", "Q", "--server", "http://127.0.0.1:9", "--token-file", str(token_file)])
+    assert end.value.code == 2
+    assert "elsewhere: queue show, queue set, queue unset" in capsys.readouterr().err
+
+
 def test_a_file_without_a_token_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
     with pytest.raises(SystemExit) as end:

@@ -23,23 +23,19 @@ class PoolAnswer(PoolRecord, _Moment):
     """A SubmitPool with the queues that match it.
 
     Attributes:
-        rejected: why other queues do not match, by the resources in force; null if none are published, or one of the
-            two cannot be read.
+        rejected: why other queues do not match, by the resources in force; null if that is unknown.
+        unknown_because: why it is unknown: no resources are published, or what cannot be read; null if it is known.
     """
 
     waiting_jobs: int
     tasks: int
     queues: tuple[PoolQueue, ...]
     rejected: dict[str, str] | None = None
+    unknown_because: str | None = None
 
 
-def pool_answer(query: QueryContext, pool_id: str, *, with_rejected: bool = False) -> PoolAnswer:
+def pool_answer(query: QueryContext, pool_id: str) -> PoolAnswer:
     """A pool by its identifier.
-
-    Args:
-        query: what is read, and when.
-        pool_id: its identifier.
-        with_rejected: whether to match the pool against the resources in force, for the queues that do not match.
 
     Raises:
         NothingFound: there is no such pool; the error names the nearest identifiers.
@@ -50,16 +46,19 @@ def pool_answer(query: QueryContext, pool_id: str, *, with_rejected: bool = Fals
         raise NothingFound("pool", pool_id, "broker.submit_pools", known, "see broker pool list")
     queues = tuple(queues_of_pool(query.connection, pool_id))
     fields = pool.model_dump(exclude={"queue_count"})
-    rejected = _rejected(query, pool) if with_rejected else None
-    return PoolAnswer(now=query.now, **fields, queues=queues, rejected=rejected)
+    rejected, unknown_because = _rejected(query, pool)
+    return PoolAnswer(now=query.now, **fields, queues=queues, rejected=rejected, unknown_because=unknown_because)
 
 
-def _rejected(query: QueryContext, pool: PoolRecord) -> dict[str, str] | None:
+def _rejected(query: QueryContext, pool: PoolRecord) -> tuple[dict[str, str] | None, str | None]:
+    """Why queues are not eligible, by their names; or None, and why that is unknown."""
     try:
         version = resource_versions.current(query.connection)
         if version is None:
-            return None
+            return None, "no resources are published"
         eligibility = match_pools([parse_canonical(pool.canonical)], version.content.resources)
-    except (BadResources, RequirementRefused):
-        return None
-    return {str(queue): reason for queue, reason in eligibility.reasons(0).items()}
+    except BadResources as error:
+        return None, f"the resources cannot be read: {error}"
+    except RequirementRefused as error:
+        return None, f"the requirements of the pool cannot be read: {error}"
+    return {str(queue): reason for queue, reason in eligibility.reasons(0).items()}, None

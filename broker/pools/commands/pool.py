@@ -199,16 +199,13 @@ def show(context: typer.Context, pool_id: PoolId, as_json: AsJson = False) -> No
     """Show a pool: its requirements, the queues that meet them by the resources in force, and why others do not."""
     with open_store(context) as database, database.read_snapshot() as connection:
         query = QueryContext(connection, database.names, moment_of(None, database))
-        pool = pool_answer(query, pool_id, with_rejected=True)
-    if pool.rejected is None:
-        remark(
-            "why other queues are not eligible is unknown: no resources are published, or these or the pool's "
-            "requirements cannot be read"
-        )
+        pool = pool_answer(query, pool_id)
+    if pool.unknown_because is not None:
+        remark(f"why other queues are not eligible is unknown: {pool.unknown_because}")
     if as_json:
         print_json(pool)
         return
-    for name, value in pool.model_dump(exclude={"now", "queues", "rejected"}).items():
+    for name, value in pool.model_dump(exclude={"now", "queues", "rejected", "unknown_because"}).items():
         print(f"{name:13} {value}")
     rejected = pool.rejected or {}
     rows = [(queue.name, "yes", "") for queue in pool.queues] + [

@@ -22,5 +22,5 @@ InPath = Annotated[str, Path(min_length=1, max_length=200)]
 def get_pool(request: Request, api: State, pool: InPath, at: At = None) -> Response:
     """Get a SubmitPool with the queues that match it."""
     with query_context(api, at) as query:
-        details = pool_answer(query, pool, with_rejected=True)
+        details = pool_answer(query, pool)
     return answer(request, details)

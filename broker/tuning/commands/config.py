@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
@@ -316,8 +317,14 @@ def _set_elsewhere(client: BrokerClient, given: Arguments) -> Documents:
             reason=given["reason"],
             vo=given["vo"],
             expect_version=given["expect_version"],
+            may_move=given["may_move"],
         )
     ]
+
+
+def _history_elsewhere(client: BrokerClient, given: Arguments) -> Documents:
+    changes = client.config_refused if given["refused"] else client.config_history
+    return itertools.islice(changes(given["key"]), given["limit"])
 
 
 def _unset_elsewhere(client: BrokerClient, given: Arguments) -> Documents:
@@ -335,7 +342,7 @@ ELSEWHERE = {
     "get": RemoteDocuments(lambda client, given: [client.config_get(given["key"], vo=given["vo"])]),
     "set": RemoteDocuments(_set_elsewhere),
     "unset": RemoteDocuments(_unset_elsewhere),
-    "history": RemoteDocuments(lambda client, given: client.config_history(given["key"])),
+    "history": RemoteDocuments(_history_elsewhere),
     "diff": RemoteDocuments(lambda client, given: client.config_diff(given["first"], given["second"])),
     "rollback": RemoteDocuments(_roll_back_elsewhere),
 }
