@@ -6,7 +6,6 @@ arguments; for a group of commands, a mapping of these by command.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -131,12 +130,8 @@ class RemoteDocuments:
         names = list(dict.fromkeys(name for document in documents for name in document))
         if chosen.get() is Format.TABLE:
             names = [name for name in names if any(_is_plain(one.get(name)) for one in documents)][:SHOWN_COLUMNS]
-        print_table([Column(name) for name in names], [[_cell(one.get(name)) for name in names] for one in documents])
+        print_table([Column(name) for name in names], [[one.get(name) for name in names] for one in documents])
 
 
 def _is_plain(value: object) -> bool:
     return isinstance(value, str | int | float | bool)
-
-
-def _cell(value: Any) -> Any:
-    return value if value is None or _is_plain(value) else json.dumps(value)

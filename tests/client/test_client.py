@@ -290,7 +290,7 @@ def test_the_limit_of_moved_jobs_goes_with_a_change(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     ("layout", "lines"),
     [
-        ("csv", ["name,count,parts", 'a,1,"[1, 2]"', "b,,[]"]),
+        ("csv", ["name,count,parts", 'a,1,"1, 2"', "b,,"]),
         ("table", ["name\tcount", "a\t1", "b\t"]),
     ],
 )
